@@ -1,0 +1,37 @@
+/** Frames with a line under each that says what was played, enlarged so that a person can see them. */
+import { type Image, MAX_PIXELS } from "../core/index.ts";
+import type { Step } from "../envs/index.ts";
+import { Canvas, type Color, resize } from "../images/index.ts";
+
+const INK: Color = [30, 30, 30];
+const GOOD: Color = [16, 120, 50];
+const BAD: Color = [170, 30, 30];
+const STRIP = 28;
+
+export function captioned(frames: readonly Image[], captions: readonly string[], last: Step | undefined): Image[] {
+  return frames.map((frame, index) => {
+    const big = enlarge(frame, 320);
+    const width = Math.max(big.width, 240);
+    const canvas = new Canvas(width, big.height + STRIP, [245, 245, 245]);
+    canvas.draw(big, Math.floor((width - big.width) / 2), 0);
+    const end = index === frames.length - 1 && last !== undefined && (last.terminated || last.truncated);
+    const verdict = end ? (last.success ? "  success" : "  failed") : "";
+    const color = end ? (last.success ? GOOD : BAD) : INK;
+    const label = shorten(`${captions[index] ?? ""}${verdict}`, width - 16);
+    canvas.text(label, 8, big.height + STRIP / 2, { size: 13, color, baseline: "middle" });
+    return canvas.toImage();
+  });
+}
+
+/** Whole multiples only, so that pixel art stays sharp. */
+function enlarge(image: Image, target: number): Image {
+  const times = Math.floor(target / Math.max(image.width, image.height));
+  if (times < 2 || image.width * image.height * times * times > MAX_PIXELS) return image;
+  return resize(image, image.width * times, image.height * times, "nearest");
+}
+
+function shorten(label: string, width: number): string {
+  let text = label;
+  while (text.length > 4 && Canvas.measure(text, 13).width > width) text = `${text.slice(0, -4)}...`;
+  return text;
+}

@@ -1,0 +1,134 @@
+/** The commands as a shell sees them, run from the build. */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { makeWorldEnv, readDemos, readTickets } from "../index.ts";
+import { parseSettings } from "./common.ts";
+
+const bin = resolve(import.meta.dirname, "../../dist/cli.js");
+const folder = mkdtempSync(join(tmpdir(), "saccade-cli-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function saccade(args: string[], input = ""): { status: number | null; stdout: string; stderr: string } {
+  return spawnSync(process.execPath, [bin, ...args], { cwd: folder, encoding: "utf8", input, maxBuffer: 1 << 26 });
+}
+const lines = (text: string) =>
+  text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+
+describe("saccade play", () => {
+  test("prints one JSON line per turn, the last one with the verdict", () => {
+    const turns = lines(saccade(["play", "maze_2d/easy", "--seed", "4", "--oracle", "--json"]).stdout);
+    expect(turns.at(-1)).toMatchObject({ terminated: true, truncated: false, success: true, reward: 1 });
+    for (const turn of turns) expect(turn.frame).toMatch(/^[0-9a-f]{32}$/);
+    expect(turns.slice(1).map((turn) => turn.seen)).toEqual(turns.slice(0, -1).map((turn) => turn.frame));
+  });
+
+  test("reads replies from standard input, and a malformed one costs a turn and gets feedback", () => {
+    const [first, second] = lines(saccade(["play", "maze_2d/easy", "--json"], "what?\n('move', 0)\n").stdout);
+    expect(first).toMatchObject({ turn: 1, parsed: false, reward: 0, terminated: false });
+    expect(first?.feedback).toMatch(/\w/);
+    expect(second).toMatchObject({ turn: 2, parsed: true });
+  });
+
+  test("plays at random to the turn limit", () => {
+    const turns = lines(saccade(["play", "sokoban", "--random", "--json", "--max-turns", "3", "--seed", "9"]).stdout);
+    expect(turns.at(-1)).toMatchObject({ turn: 3, truncated: true, success: false });
+  });
+
+  test("takes a bare command from a person and draws the picture", () => {
+    const { stdout } = saccade(["play", "frozen_lake", "--seed", "0"], "left\n");
+    expect(stdout).toContain("▀");
+    expect(stdout).toContain("Success");
+  });
+});
+
+describe("saccade demos", () => {
+  test("writes conversations that read back with their frames, and resumes a file that was cut", async () => {
+    const whole = saccade(["demos", "sokoban", "--episodes", "6", "--out", "whole.jsonl", "--seed", "20"]);
+    expect(whole.status).toBe(0);
+    const expected = readFileSync(join(folder, "whole.jsonl"), "utf8");
+    expect(saccade(["demos", "sokoban", "--episodes", "3", "--out", "cut.jsonl", "--seed", "20"]).status).toBe(0);
+    truncateSync(join(folder, "cut.jsonl"), readFileSync(join(folder, "cut.jsonl")).length - 40);
+    expect(saccade(["demos", "sokoban", "--episodes", "6", "--out", "cut.jsonl", "--seed", "20"]).status).toBe(2);
+    const resumed = ["demos", "sokoban", "--episodes", "6", "--out", "cut.jsonl", "--seed", "20", "--resume"];
+    expect(saccade(resumed).status).toBe(0);
+    expect(readFileSync(join(folder, "cut.jsonl"), "utf8")).toBe(expected.replaceAll("whole.frames", "cut.frames"));
+
+    const env = makeWorldEnv("sokoban");
+    for await (const demo of readDemos(join(folder, "whole.jsonl"))) {
+      expect(demo.success).toBe(true);
+      const [first] = await env.reset(demo.seed);
+      expect(demo.messages[0]).toEqual({
+        ...first,
+        ...("form" in demo.messages[0]! ? { form: demo.messages[0].form } : {}),
+      });
+    }
+  });
+
+  test("embeds frames as data URIs on request", async () => {
+    expect(saccade(["demos", "maze_2d/easy", "--episodes", "1", "--out", "e.jsonl", "--embed"]).status).toBe(0);
+    expect(existsSync(join(folder, "e.frames"))).toBe(false);
+    for await (const demo of readDemos(join(folder, "e.jsonl")))
+      expect(demo.messages[0]?.content[1]?.type).toBe("image");
+  });
+});
+
+describe("saccade tickets", () => {
+  test("gives validation rows fixed seeds and training rows none", async () => {
+    expect(
+      saccade(["tickets", "maze_2d/easy", "--rows", "4", "--split", "val", "--seed", "100", "--out", "val.jsonl"])
+        .status,
+    ).toBe(0);
+    expect(saccade(["tickets", "maze_2d/easy", "--rows", "2", "--split", "train", "--out", "train.jsonl"]).status).toBe(
+      0,
+    );
+    expect((await readTickets(join(folder, "val.jsonl"))).map((ticket) => ticket.seed)).toEqual([100, 101, 102, 103]);
+    expect((await readTickets(join(folder, "train.jsonl"))).map((ticket) => ticket.seed)).toEqual([
+      undefined,
+      undefined,
+    ]);
+  });
+
+  test("never overwrites a file", () => {
+    writeFileSync(join(folder, "mine.jsonl"), "precious");
+    const { status, stderr } = saccade(["tickets", "sokoban", "--rows", "1", "--split", "val", "--out", "mine.jsonl"]);
+    expect(status).toBe(2);
+    expect(stderr).toContain("exists already");
+    expect(readFileSync(join(folder, "mine.jsonl"), "utf8")).toBe("precious");
+  });
+});
+
+describe("saccade", () => {
+  test.each([
+    ["--help"],
+    ["envs", "--help"],
+    ["play", "--help"],
+    ["demos", "--help"],
+    ["tickets", "--help"],
+    ["doctor", "--help"],
+  ])("%s %s explains itself with exit code 0", (...args) => {
+    const { status, stdout } = saccade(args);
+    expect(status).toBe(0);
+    expect(stdout).toContain("Usage: saccade");
+  });
+
+  test("doctor says what the machine has", () => {
+    const { status, stdout } = saccade(["doctor", "--json"]);
+    expect(status).toBe(0);
+    expect((JSON.parse(stdout) as { part: string }[]).map((finding) => finding.part)).toContain("Node");
+  });
+
+  test("--set builds nested options and refuses a key without a value", () => {
+    expect(parseSettings(["size=8", "protocol.tags=true", "name=x y"])).toEqual({
+      size: 8,
+      protocol: { tags: true },
+      name: "x y",
+    });
+    expect(() => parseSettings(["size"])).toThrow("key=value");
+  });
+});

@@ -1,0 +1,105 @@
+/** What the commands share: `--set` options, numbers, exit codes, and a progress line. */
+import { ConfigError } from "../core/index.ts";
+
+/** Exit codes that scripts can use. */
+export const EXIT = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
+
+/** `["size=8", "protocol.tags=true"]` → `{ size: 8, protocol: { tags: true } }`. Values are JSON, or text. */
+export function parseSettings(pairs: readonly string[]): Record<string, unknown> {
+  const settings: Record<string, unknown> = {};
+  for (const pair of pairs) {
+    const at = pair.indexOf("=");
+    if (at < 1) throw new ConfigError(`--set takes key=value, got "${pair}".`);
+    const keys = pair.slice(0, at).split(".");
+    const last = keys.pop() as string;
+    let target = settings;
+    for (const key of keys) {
+      target[key] ??= {};
+      const inner = target[key];
+      if (typeof inner !== "object" || inner === null)
+        throw new ConfigError(`--set ${pair}: "${key}" has a value already.`);
+      target = inner as Record<string, unknown>;
+    }
+    target[last] = parseValue(pair.slice(at + 1));
+  }
+  return settings;
+}
+
+function parseValue(value: string): unknown {
+  try {
+    return JSON.parse(value);
+  } catch {
+    return value;
+  }
+}
+
+/** For commander: a whole number of at least `min`. */
+export function wholeNumber(flag: string, min = 0): (value: string) => number {
+  return (value) => {
+    const number = Number(value);
+    if (!/^\d+$/.test(value) || !Number.isSafeInteger(number) || number < min) {
+      throw new ConfigError(`${flag} takes a whole number of at least ${min}, got "${value}".`);
+    }
+    return number;
+  };
+}
+
+export function collect(value: string, previous: readonly string[]): string[] {
+  return [...previous, value];
+}
+
+/** The options of an environment as the shared flags give them. */
+export function envOptions(flags: {
+  set: readonly string[];
+  protocol?: string;
+  maxTurns?: number;
+}): Record<string, unknown> {
+  const settings = parseSettings(flags.set);
+  if (flags.protocol !== undefined) {
+    const own = settings.protocol;
+    settings.protocol = typeof own === "object" && own !== null ? { name: flags.protocol, ...own } : flags.protocol;
+  }
+  if (flags.maxTurns !== undefined) settings.maxTurns = flags.maxTurns;
+  return settings;
+}
+
+/** A progress bar on a terminal; elsewhere a line for every tenth. On stderr, so that stdout stays clean. */
+export class Progress {
+  readonly #label: string;
+  readonly #total: number;
+  readonly #started = performance.now();
+  #lastTenth = 0;
+  #lastPaint = 0;
+
+  constructor(label: string, total: number) {
+    this.#label = label;
+    this.#total = total;
+  }
+
+  update(done: number, note = ""): void {
+    const share = this.#total === 0 ? 1 : done / this.#total;
+    const seconds = (performance.now() - this.#started) / 1000;
+    const left = done === 0 ? "" : `, ${Math.ceil((seconds / share) * (1 - share))} s left`;
+    const tail = `${done}/${this.#total}${done < this.#total ? left : `, ${seconds.toFixed(1)} s`}${note && `, ${note}`}`;
+    if (process.stderr.isTTY) {
+      if (performance.now() - this.#lastPaint < 80 && done < this.#total) return;
+      this.#lastPaint = performance.now();
+      const filled = Math.round(share * 24);
+      process.stderr.write(`\r\x1b[2K${this.#label} ${"█".repeat(filled)}${"░".repeat(24 - filled)} ${tail}`);
+      if (done >= this.#total) process.stderr.write("\n");
+    } else if (Math.floor(share * 10) > this.#lastTenth) {
+      this.#lastTenth = Math.floor(share * 10);
+      process.stderr.write(`${this.#label} ${tail}\n`);
+    }
+  }
+}
+
+/** True once Ctrl-C was pressed; a second press ends the process at once. */
+export function onInterrupt(): { readonly interrupted: boolean } {
+  const state = { interrupted: false };
+  process.on("SIGINT", () => {
+    if (state.interrupted) process.exit(EXIT.interrupted);
+    state.interrupted = true;
+  });
+  return state;
+}

@@ -1,0 +1,82 @@
+/** `saccade demos`: oracle conversations for supervised training. Interrupted, it goes on where it stopped. */
+import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { Command } from "commander";
+import { ConfigError, errorMessage } from "../core/index.ts";
+import { DemoWriter, makeWorldEnv, playDemo } from "../envs/index.ts";
+import { collect, EXIT, envOptions, onInterrupt, Progress, wholeNumber } from "./common.ts";
+
+type Flags = {
+  episodes: number;
+  out: string;
+  seed: number;
+  embed?: boolean;
+  resume?: boolean;
+  set: string[];
+  protocol?: string;
+  maxTurns?: number;
+};
+
+export function demosCommand(): Command {
+  return new Command("demos")
+    .description("write oracle conversations for supervised training")
+    .argument("<env>", "environment id or path")
+    .requiredOption("--episodes <n>", "how many episodes", wholeNumber("--episodes", 1))
+    .requiredOption("--out <file>", "JSON lines to write; frames go to a folder beside it")
+    .option("--seed <n>", "seed of the first episode; the others follow", wholeNumber("--seed"), 0)
+    .option("--protocol <name>", "how the oracle speaks")
+    .option("--max-turns <n>", "turn limit", wholeNumber("--max-turns", 1))
+    .option("--embed", "put frames into the rows as data URIs")
+    .option("--resume", "go on with a file that was interrupted")
+    .option("--set <key=value>", "option of the environment (repeat)", collect, [])
+    .action(runDemos);
+}
+
+async function runDemos(name: string, flags: Flags): Promise<void> {
+  const options = envOptions(flags);
+  const env = makeWorldEnv(name, options);
+  const done = startFile(flags.out, flags.resume === true);
+  const writer = new DemoWriter(flags.out, flags.embed === true);
+  const progress = new Progress(`demos ${name}`, flags.episodes);
+  const state = onInterrupt();
+  let failures = 0;
+  for (let episode = done; episode < flags.episodes; episode++) {
+    if (state.interrupted) {
+      process.stderr.write(
+        `\nStopped after ${episode} of ${flags.episodes}; the same command with --resume goes on.\n`,
+      );
+      process.exitCode = EXIT.interrupted;
+      return;
+    }
+    const demo = await playDemo(name, env, flags.seed + episode, Object.keys(options).length > 0 ? options : undefined);
+    if (!demo.success) failures += 1;
+    appendFileSync(flags.out, `${writer.row(demo)}\n`);
+    progress.update(episode + 1);
+    // Gives Ctrl-C a chance between episodes.
+    if (episode % 16 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  process.stderr.write(`${flags.episodes} episodes, ${writer.frames} distinct frames, in ${flags.out}\n`);
+  if (failures > 0) {
+    process.stderr.write(
+      `${failures} of them ran out of turns (rows say "success": false); --max-turns gives the oracle more.\n`,
+    );
+  }
+}
+
+/** Episodes already in the file. A last line cut in half by a kill is dropped. */
+function startFile(file: string, resume: boolean): number {
+  if (!existsSync(file)) {
+    try {
+      writeFileSync(file, "");
+    } catch (error) {
+      throw new ConfigError(`Can't write ${file}: ${errorMessage(error)}.`);
+    }
+    return 0;
+  }
+  if (!resume) throw new ConfigError(`${file} exists already: add --resume to go on with it, or choose another --out.`);
+  const bytes = readFileSync(file);
+  const end = bytes.lastIndexOf(0x0a) + 1;
+  if (end < bytes.length) truncateSync(file, end);
+  let lines = 0;
+  for (const byte of bytes.subarray(0, end)) if (byte === 0x0a) lines += 1;
+  return lines;
+}

@@ -1,0 +1,119 @@
+/** `saccade doctor`: what this machine has and what that means for Saccade. */
+import { execFileSync } from "node:child_process";
+import { availableParallelism, cpus, totalmem } from "node:os";
+import { Command } from "commander";
+import { EXIT } from "./common.ts";
+
+type Finding = {
+  readonly part: string;
+  readonly state: "ok" | "absent" | "problem";
+  readonly found: string;
+  readonly meaning: string;
+};
+
+export function doctorCommand(): Command {
+  return new Command("doctor")
+    .description("say what this machine has and what that means")
+    .option("--json", "as JSON")
+    .action((flags: { json?: boolean }) => {
+      const findings = examine();
+      if (flags.json) process.stdout.write(`${JSON.stringify(findings, null, 2)}\n`);
+      else for (const finding of findings) process.stdout.write(`${format(finding)}\n`);
+      if (findings.some((finding) => finding.state === "problem")) process.exitCode = EXIT.failed;
+    });
+}
+
+function examine(): Finding[] {
+  return [node(), machine(), compiler(), python(), browser(), terminal()];
+}
+
+function node(): Finding {
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  const ok = major > 20 || (major === 20 && minor >= 19);
+  return {
+    part: "Node",
+    state: ok ? "ok" : "problem",
+    found: process.versions.node,
+    meaning: ok ? "new enough" : "Saccade needs Node 20.19 or newer: install it from your package manager",
+  };
+}
+
+function machine(): Finding {
+  const model = cpus()[0]?.model.trim() ?? "unknown processor";
+  return {
+    part: "Machine",
+    state: "ok",
+    found: `${availableParallelism()} cores (${model}), ${Math.round(totalmem() / 2 ** 30)} GiB`,
+    meaning: "environments and the embedded engine use up to that many threads",
+  };
+}
+
+function compiler(): Finding {
+  for (const command of ["c++", "g++", "clang++"]) {
+    const version = firstLine(command, ["--version"]);
+    if (version !== undefined) {
+      return {
+        part: "C++ compiler",
+        state: "ok",
+        found: version,
+        meaning: "the embedded engine can build its fast kernels",
+      };
+    }
+  }
+  return {
+    part: "C++ compiler",
+    state: "absent",
+    found: "none",
+    meaning: "everything works, the embedded engine slowly; install g++ or clang++ to make it fast",
+  };
+}
+
+function python(): Finding {
+  const version = firstLine("python3", ["--version"]);
+  const torch = version && firstLine("python3", ["-c", "import torch; print('torch', torch.__version__)"]);
+  return {
+    part: "Python",
+    state: version && torch ? "ok" : "absent",
+    found: [version ?? "none", torch ?? "no torch"].join(", "),
+    meaning: "only the PyTorch engine and the parity tests need it",
+  };
+}
+
+function browser(): Finding {
+  for (const command of ["chromium", "chromium-browser", "google-chrome"]) {
+    const version = firstLine(command, ["--version"]);
+    if (version !== undefined)
+      return { part: "Chromium", state: "ok", found: version, meaning: "browser tests can run" };
+  }
+  return { part: "Chromium", state: "absent", found: "none", meaning: "only the browser tests need it" };
+}
+
+function terminal(): Finding {
+  const truecolor = /truecolor|24bit/.test(process.env.COLORTERM ?? "");
+  return {
+    part: "Terminal",
+    state: "ok",
+    found: process.stdout.isTTY ? `${process.stdout.columns} columns` : "not a terminal",
+    meaning: truecolor
+      ? "pictures in full colour"
+      : "pictures need a terminal with 24-bit colour (COLORTERM=truecolor)",
+  };
+}
+
+function firstLine(command: string, args: readonly string[]): string | undefined {
+  try {
+    const output = execFileSync(command, args, {
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+      timeout: 20_000,
+    });
+    return output.split("\n")[0]?.trim();
+  } catch {
+    return undefined;
+  }
+}
+
+function format({ part, state, found, meaning }: Finding): string {
+  const mark = { ok: "✓", absent: "·", problem: "✗" }[state];
+  return `${mark} ${part.padEnd(13)} ${found}\n  ${" ".repeat(13)} ${meaning}`;
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env node
+/** The `saccade` command: one file per subcommand, wired together here. */
+import { readFileSync } from "node:fs";
+import { Command, CommanderError } from "commander";
+import { SaccadeError } from "../core/index.ts";
+import "../index.ts"; // shares this copy of Saccade with the user's files
+import { EXIT } from "./common.ts";
+import { demosCommand } from "./demos.ts";
+import { doctorCommand } from "./doctor.ts";
+import { envsCommand } from "./envs.ts";
+import { playCommand } from "./play.ts";
+import { ticketsCommand } from "./tickets.ts";
+
+const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
+  version: string;
+};
+
+const program = new Command("saccade")
+  .description("Train vision-language agents by multi-turn reinforcement learning.")
+  .version(version)
+  .showHelpAfterError("(--help shows what there is)")
+  .exitOverride()
+  .addHelpText(
+    "after",
+    `
+Start here:
+  saccade envs                                          list environments
+  saccade play maze_2d/easy                             play one in the terminal
+  saccade play sokoban --oracle --gif solved.gif        watch the oracle solve it
+  saccade demos frozen_lake --episodes 100 --out d.jsonl   demonstrations for supervised training
+Exit codes: 0 done · 1 failed · 2 wrong usage · 130 interrupted`,
+  );
+
+for (const command of [envsCommand(), playCommand(), demosCommand(), ticketsCommand(), doctorCommand()]) {
+  program.addCommand(command.exitOverride());
+}
+
+// A reader that has seen enough (`| head`) is not an error.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EPIPE") process.exit(EXIT.ok);
+  throw error;
+});
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (error instanceof CommanderError) {
+    process.exitCode = error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  } else if (error instanceof SaccadeError) {
+    process.stderr.write(`saccade: ${error.message}\n`);
+    process.exitCode = error.name === "ConfigError" ? EXIT.usage : EXIT.failed;
+  } else {
+    process.stderr.write(`saccade: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+    process.exitCode = EXIT.failed;
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * `saccade play`: an episode in the terminal, by a person, by the oracle, at random, or from replies on standard input.
+ * The picture is drawn in half-blocks; `--gif` keeps it as an animation; `--json` prints one line per turn.
+ */
+import { writeFileSync } from "node:fs";
+import { createInterface } from "node:readline/promises";
+import { Command } from "commander";
+import { ConfigError, EnvError, type Image, imagesOf, type Message, NumpyRandom, textOf } from "../core/index.ts";
+import { makeEnv, makeProtocol, type Step, WorldEnv } from "../envs/index.ts";
+import { encodeGif, halfBlocks } from "../images/index.ts";
+import { captioned } from "./captions.ts";
+import { collect, envOptions, wholeNumber } from "./common.ts";
+
+type Flags = {
+  seed: number;
+  protocol?: string;
+  maxTurns?: number;
+  oracle?: boolean;
+  random?: boolean;
+  gif?: string;
+  json?: boolean;
+  set: string[];
+};
+
+/** Where replies come from; undefined ends the episode early. */
+type Replies = (turn: number) => Promise<string | undefined>;
+
+export function playCommand(): Command {
+  return new Command("play")
+    .description("play an episode")
+    .argument("<env>", "environment id or path")
+    .option("--seed <n>", "which episode", wholeNumber("--seed"), 0)
+    .option("--protocol <name>", "tuple, keyword, think, world-model or tool-call")
+    .option("--max-turns <n>", "turn limit", wholeNumber("--max-turns", 1))
+    .option("--oracle", "let the oracle play")
+    .option("--random", "play at random")
+    .option("--gif <file>", "write the episode as an animation")
+    .option("--json", "print one JSON line per turn; without --oracle or --random, replies are lines of standard input")
+    .option("--set <key=value>", "option of the environment (repeat), for example --set size=8", collect, [])
+    .action(runPlay);
+}
+
+async function runPlay(name: string, flags: Flags): Promise<void> {
+  if (flags.oracle && flags.random) throw new ConfigError("Choose one of --oracle and --random.");
+  const env = makeEnv(name, envOptions(flags));
+  const input = flags.oracle || flags.random ? undefined : createInterface({ input: process.stdin });
+  const replies = input ? linesOf(input, env, flags) : machineReplies(env, flags);
+  const quiet = flags.json === true;
+  const frames: Image[] = [];
+  const show = (messages: readonly Message[]) => {
+    frames.push(...messages.flatMap(imagesOf).slice(0, 1));
+    if (!quiet) process.stdout.write(`${draw(messages)}\n`);
+  };
+  const captions: string[] = ["start"];
+  let seen = await env.reset(flags.seed);
+  show(seen);
+  let last: Step | undefined;
+  let total = 0;
+  for (let turn = 1; ; turn++) {
+    const reply = await replies(turn);
+    if (reply === undefined) break;
+    if (!quiet && !input) process.stdout.write(`> ${reply}\n`);
+    last = await env.step(reply);
+    total += last.reward;
+    if (quiet) process.stdout.write(`${JSON.stringify(jsonLine(turn, flags.seed, reply, seen, last))}\n`);
+    captions.push(caption(turn, last, env));
+    show(last.observation);
+    seen = last.observation;
+    if (last.terminated || last.truncated) break;
+  }
+  input?.close();
+  await env.close?.();
+  if (!quiet) process.stdout.write(`${summary(last, total)}\n`);
+  if (flags.gif !== undefined) {
+    if (frames.length === 0) throw new EnvError("--gif: this episode has no pictures (text observations).");
+    writeFileSync(flags.gif, encodeGif(captioned(frames, captions, last), { delayMs: 500 }));
+    process.stderr.write(`${frames.length} frames in ${flags.gif}\n`);
+  }
+}
+
+function machineReplies(env: ReturnType<typeof makeEnv>, flags: Flags): Replies {
+  if (!(env instanceof WorldEnv)) throw new ConfigError("--oracle and --random need an environment made of a world.");
+  if (flags.oracle) return async () => env.oracleReply();
+  const random = new NumpyRandom(flags.seed);
+  return async () => env.randomReply(random);
+}
+
+/** Lines a person or a script writes. A bare command (`left`) is put into the protocol's form for them. */
+function linesOf(input: ReturnType<typeof createInterface>, env: ReturnType<typeof makeEnv>, flags: Flags): Replies {
+  const lines = input[Symbol.asyncIterator]();
+  const bare = makeProtocol("keyword", { lenient: true });
+  return async (turn) => {
+    if (!flags.json) process.stdout.write(`turn ${turn}> `);
+    const { value, done } = await lines.next();
+    if (done) return undefined;
+    const line = value as string;
+    if (flags.json || !(env instanceof WorldEnv)) return line;
+    const { world, protocol } = env;
+    if (protocol.parse(line, world.actions).actions.length > 0) return line;
+    const { actions } = bare.parse(line, world.actions);
+    return actions.length > 0 ? protocol.print(actions, world.actions) : line;
+  };
+}
+
+function draw(messages: readonly Message[]): string {
+  const columns = Math.min(process.stdout.columns ?? 80, 96);
+  return messages
+    .flatMap((message) => message.content)
+    .map((part) => (part.type === "text" ? part.text : halfBlocks(part.image, { columns })))
+    .join("\n");
+}
+
+function jsonLine(turn: number, seed: number, reply: string, seen: readonly Message[], step: Step) {
+  return {
+    turn,
+    seed,
+    reply,
+    reward: step.reward,
+    terminated: step.terminated,
+    truncated: step.truncated,
+    feedback: step.info.feedback ?? null,
+    success: step.success ?? null,
+    parsed: step.info.parsed,
+    valid: step.info.valid,
+    /** The picture after the reply, and the one the reply answered. */
+    frame: frameHash(step.observation),
+    seen: frameHash(seen),
+    text: step.observation.map(textOf).join("\n"),
+  };
+}
+
+function frameHash(messages: readonly Message[]): string | null {
+  return messages.flatMap(imagesOf)[0]?.hash ?? null;
+}
+
+function caption(turn: number, step: Step, env: ReturnType<typeof makeEnv>): string {
+  const played = env instanceof WorldEnv ? env.describe(step.info.actions) : "";
+  return `${turn}: ${played || "(no action)"}`;
+}
+
+function summary(step: Step | undefined, total: number): string {
+  if (step === undefined) return "No turn was played.";
+  const how = step.success ? "Success" : step.truncated ? "Out of turns" : step.terminated ? "Failed" : "Left early";
+  return `${how}. Reward ${Number(total.toFixed(4))}.`;
+}

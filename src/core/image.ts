@@ -1,0 +1,60 @@
+/**
+ * A picture in memory: RGB bytes, row by row, three bytes a pixel. PNG and base64 exist only at the edges.
+ * An image is never written to after it was made, so it can be shared by turns, siblings and caches; its hash names it.
+ */
+import { createHash } from "node:crypto";
+import { ImageError } from "./errors.ts";
+
+/** The most pixels an image may have (64 Mpx, 192 MB of RGB); checked before memory is spent. */
+export const MAX_PIXELS = 64 * 1024 * 1024;
+
+export class Image {
+  readonly width: number;
+  readonly height: number;
+  /** RGB, `width * height * 3` bytes. Treat as read-only. */
+  readonly data: Uint8Array;
+  #hash: string | undefined;
+
+  /** Takes ownership of `data`. */
+  constructor(width: number, height: number, data: Uint8Array) {
+    checkSize(width, height);
+    if (data.length !== width * height * 3) {
+      throw new ImageError(
+        `A ${width}×${height} RGB image has ${width * height * 3} bytes, but ${data.length} were given.`,
+      );
+    }
+    this.width = width;
+    this.height = height;
+    this.data = data;
+  }
+
+  /** 32 hexadecimal digits of SHA-256 over size and pixels, computed when first asked for. */
+  get hash(): string {
+    this.#hash ??= createHash("sha256")
+      .update(`${this.width}x${this.height}:`)
+      .update(this.data)
+      .digest("hex")
+      .slice(0, 32);
+    return this.#hash;
+  }
+}
+
+/** Structural, so that images made by another copy of this module are images too. */
+export function isImage(value: unknown): value is Image {
+  if (value instanceof Image) return true;
+  if (typeof value !== "object" || value === null) return false;
+  const image = value as Partial<Image>;
+  return typeof image.width === "number" && typeof image.height === "number" && image.data instanceof Uint8Array;
+}
+
+/** Throws unless `width × height` is a size we are willing to hold. */
+export function checkSize(width: number, height: number): void {
+  if (!Number.isInteger(width) || !Number.isInteger(height) || width < 1 || height < 1) {
+    throw new ImageError(`An image needs a whole width and height of at least 1, got ${width}×${height}.`);
+  }
+  if (width * height > MAX_PIXELS) {
+    throw new ImageError(
+      `A ${width}×${height} image has more than ${MAX_PIXELS} pixels; make it smaller before loading it.`,
+    );
+  }
+}

@@ -1,0 +1,7 @@
+export * from "./errors.ts";
+export * from "./image.ts";
+export * from "./json.ts";
+export * from "./message.ts";
+export * from "./random-numpy.ts";
+export * from "./random-python.ts";
+export * from "./seed.ts";

@@ -1,0 +1,9 @@
+/** Values that survive `JSON.parse(JSON.stringify(x))`. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+export type JsonObject = { readonly [key: string]: Json };
+
+export type Awaitable<T> = T | Promise<T>;
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,178 @@
+/** What every built-in world promises, for every difficulty and variant. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type Image, isImage, NumpyRandom } from "../core/index.ts";
+import { listEnvs, makeWorld, makeWorldEnv, sampleAction, type World } from "./index.ts";
+
+type Case = { id: string; variant: string | undefined };
+const cases: Case[] = listEnvs().flatMap((env): Case[] =>
+  (env.variants ?? [undefined]).map((variant) => ({ id: env.id, variant })),
+);
+const label = ({ id, variant }: Case) => (variant === undefined ? id : `${id} (${variant})`);
+const settings = ({ variant }: Case) => (variant === undefined ? {} : { variant });
+
+const SEEDS = 500;
+const REPLIES = 100_000;
+
+async function frame(world: World): Promise<Image> {
+  const seen = await world.observe("image");
+  if (!isImage(seen)) throw new Error("expected a picture");
+  return seen;
+}
+
+/** A few random actions, ignoring whether they help. */
+async function wander(world: World, random: NumpyRandom, steps: number): Promise<void> {
+  for (let step = 0; step < steps; step++) {
+    const { ended } = await world.act(sampleAction(world.actions, random, ["stop", "say"]));
+    if (ended) return;
+  }
+}
+
+describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
+  test(`the oracle succeeds on ${SEEDS} seeds`, async () => {
+    const world = makeWorld(it.id, settings(it));
+    const failed: number[] = [];
+    for (let seed = 0; seed < SEEDS; seed++) {
+      await world.reset(seed);
+      let ended = false;
+      let reward = 0;
+      for (const action of world.solve?.() ?? []) {
+        const outcome = await world.act(action);
+        reward += outcome.reward;
+        ended = outcome.ended;
+      }
+      if (!(ended && world.success && reward === 1)) failed.push(seed);
+    }
+    expect(failed).toEqual([]);
+  });
+
+  test("the oracle finds its way back after random play", async () => {
+    const world = makeWorld(it.id, settings(it));
+    let solvable = 0;
+    for (let seed = 0; seed < 40; seed++) {
+      await world.reset(seed);
+      await wander(world, new NumpyRandom(seed), 8);
+      const plan = world.solve?.() ?? [];
+      if (plan.length === 0) continue; // a box in a corner, a fall into a hole
+      solvable += 1;
+      for (const action of plan) await world.act(action);
+      expect(world.success, `seed ${seed}`).toBe(true);
+    }
+    expect(solvable).toBeGreaterThan(4);
+  });
+
+  test("stopping at once succeeds no more often than the published floor", async () => {
+    const world = makeWorld(it.id, settings(it));
+    const stop = world.actions.find((action) => action.name === "stop");
+    if (stop === undefined) return; // these worlds end by themselves: an agent that does nothing earns nothing
+    let solved = 0;
+    for (let seed = 0; seed < SEEDS; seed++) {
+      await world.reset(seed);
+      const outcome = await world.act({ name: "stop", payload: "stop" });
+      expect(outcome.ended).toBe(true);
+      if (world.success) solved += 1;
+    }
+    expect(solved / SEEDS).toBeLessThanOrEqual(0.02);
+  });
+
+  test("a seed gives the same picture whatever was played before", async () => {
+    const used = makeWorld(it.id, settings(it));
+    for (const seed of [0, 1, 7, 4_294_967_296, 9_007_199_254_740_991]) {
+      const fresh = makeWorld(it.id, settings(it));
+      await fresh.reset(seed);
+      await used.reset(seed + (seed > 10 ? -1 : 1));
+      await wander(used, new NumpyRandom(seed), 12);
+      await used.reset(seed);
+      expect((await frame(used)).hash).toBe((await frame(fresh)).hash);
+      expect(used.save?.()).toEqual(fresh.save?.());
+    }
+  });
+
+  test("a saved episode has the same future when loaded elsewhere", async () => {
+    for (let seed = 0; seed < 12; seed++) {
+      const first = makeWorld(it.id, settings(it));
+      const second = makeWorld(it.id, settings(it));
+      await first.reset(seed);
+      await wander(first, new NumpyRandom(seed), 5);
+      const state = JSON.parse(JSON.stringify(first.save?.()));
+      await second.reset(seed + 1000);
+      second.load?.(state);
+      const random = new NumpyRandom(seed);
+      for (let step = 0; step < 10; step++) {
+        expect((await frame(second)).hash).toBe((await frame(first)).hash);
+        expect(await second.observe("text")).toEqual(await first.observe("text"));
+        const action = sampleAction(first.actions, random);
+        const outcome = await first.act(action);
+        expect(await second.act(action)).toEqual(outcome);
+        if (outcome.ended) break;
+      }
+      expect(second.success).toBe(first.success);
+    }
+  });
+
+  test(`${REPLIES} random, malformed and adversarial replies never throw or end an episode by their form`, async () => {
+    const protocols = ["tuple", "keyword", "think", "world-model", "tool-call"] as const;
+    const envs = protocols.map((protocol) =>
+      makeWorldEnv(it.id, { ...settings(it), protocol, observation: "text", maxTurns: 1e9 }),
+    );
+    const random = new NumpyRandom(1);
+    const junk = fc.sample(
+      fc.oneof(
+        fc.string({ unit: "binary", maxLength: 60 }),
+        fc.string({ maxLength: 200 }),
+        fc.json(),
+        fc.constantFrom(...nasty),
+      ),
+      { seed: 3, numRuns: 4000 },
+    );
+    for (const env of envs) await env.reset(0);
+    for (let index = 0; index < REPLIES; index++) {
+      const env = envs[index % envs.length]!;
+      const kind = random.integers(0, 4);
+      const good = env.randomReply(random);
+      const cut = random.integers(0, good.length);
+      const noise = junk[random.integers(0, junk.length)]!;
+      const reply =
+        kind === 0
+          ? noise
+          : kind === 1
+            ? good.slice(0, cut) + noise + good.slice(cut)
+            : kind === 2
+              ? good.slice(cut)
+              : good;
+      const step = await env.step(reply);
+      if (!step.info.parsed && (step.terminated || step.info.feedback === undefined)) {
+        throw new Error(`a reply without an action must cost a turn and get feedback: ${JSON.stringify(reply)}`);
+      }
+      if (step.terminated) await env.reset(index);
+    }
+  });
+});
+
+const nasty = [
+  "",
+  " ",
+  "\0",
+  "\ud800",
+  "(",
+  "(".repeat(5000),
+  "('move', ".repeat(800),
+  "('move', 1e999)",
+  "('move', -0)",
+  "('move', [nan, inf, 0])",
+  "('move', 99999999999999999999)",
+  "('stop', 'stop",
+  "<action>",
+  "<action></action>",
+  "<answer><answer>left</answer></answer>",
+  "<think></think><answer>,,,,</answer>",
+  '<tool_call>{"name":"move","arguments":{"__proto__":1}}</tool_call>',
+  '<tool_call>{"name":"constructor","arguments":[]}</tool_call>',
+  "<tool_call>{</tool_call>".repeat(200),
+  "('__proto__', 0)",
+  "('constructor', 0)",
+  "('move', ((((((((0))))))))",
+  "('move', 0) ('stop', 'stop'",
+  "left right up down stop",
+  "\u202e('move', 0)",
+];

@@ -1,0 +1,118 @@
+/**
+ * Demonstrations: what the oracle says in an episode, as conversations for supervised training. On disk a row is JSON in
+ * the OpenAI form; each distinct frame is stored once, as `<file>.frames/<hash>.png`, and rows name it by that relative
+ * path, or (embedded) carry it as a data URI.
+ */
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { DataError, EnvError } from "../core/errors.ts";
+import type { Image } from "../core/image.ts";
+import type { Json } from "../core/json.ts";
+import { assistant, imagesOf, type Message } from "../core/message.ts";
+import { fromOpenAI, toOpenAI } from "../images/openai.ts";
+import { encodePng } from "../images/png.ts";
+import { readJsonLines } from "./jsonl.ts";
+import type { Options } from "./registry.ts";
+import type { WorldEnv } from "./world-env.ts";
+
+export type Demo = {
+  readonly env: string;
+  readonly seed: number;
+  readonly options?: Options;
+  readonly messages: readonly Message[];
+  readonly reward: number;
+  readonly success: boolean;
+  readonly turns: number;
+};
+
+/** Plays one episode with the oracle. An episode longer than the turn limit comes back with `success: false`. */
+export async function playDemo(name: string, env: WorldEnv, seed: number, options?: Options): Promise<Demo> {
+  const messages: Message[] = [...(await env.reset(seed))];
+  let reward = 0;
+  for (;;) {
+    const reply = env.oracleReply();
+    const step = await env.step(reply);
+    messages.push(assistant(reply));
+    reward += step.reward;
+    if (step.terminated || step.truncated) {
+      const success = step.success === true;
+      return { env: name, seed, ...(options ? { options } : {}), messages, reward, success, turns: env.turn };
+    }
+    messages.push(...step.observation);
+  }
+}
+
+/** Writes demonstrations as JSON lines, frames beside them unless `embed`. */
+export class DemoWriter {
+  readonly file: string;
+  readonly embed: boolean;
+  readonly #stored = new Set<string>();
+
+  constructor(file: string, embed: boolean) {
+    this.file = file;
+    this.embed = embed;
+    if (!embed) mkdirSync(framesFolder(file), { recursive: true });
+  }
+
+  /** Distinct frames stored so far. */
+  get frames(): number {
+    return this.#stored.size;
+  }
+
+  /** The row of a demonstration, its frames stored. */
+  row(demo: Demo): string {
+    const { messages, ...rest } = demo;
+    const wire = this.embed ? toOpenAI(messages) : toOpenAI(messages, { imageUrl: (image) => this.#store(image) });
+    if (this.embed) for (const message of messages) for (const image of imagesOf(message)) this.#stored.add(image.hash);
+    return JSON.stringify({ ...rest, messages: wire });
+  }
+
+  #store(image: Image): string {
+    const name = `${image.hash}.png`;
+    const folder = framesFolder(this.file);
+    if (!this.#stored.has(image.hash)) {
+      const path = join(folder, name);
+      if (!existsSync(path)) writeFileSync(path, encodePng(image));
+      this.#stored.add(image.hash);
+    }
+    return `${basename(folder)}/${name}`;
+  }
+}
+
+/** Reads what `DemoWriter` wrote, or any JSON lines with `messages` in the OpenAI form. */
+export async function* readDemos(file: string): AsyncGenerator<Demo> {
+  const frames = new Map<string, string>();
+  for await (const { value, line } of readJsonLines(file)) {
+    const row = value as { messages?: Json } & Record<string, unknown>;
+    if (!Array.isArray(row.messages)) throw new DataError(`${file}:${line}: a demonstration needs \`messages\`.`);
+    const messages = await fromOpenAI(await inlineFrames(row.messages, dirname(file), frames));
+    yield { reward: 0, success: true, turns: 0, env: "", seed: 0, ...row, messages } as Demo;
+  }
+}
+
+const framesFolder = (file: string) => `${file.replace(/\.jsonl$/, "")}.frames`;
+
+/** Replaces relative frame paths by data URIs, each file read once. */
+async function inlineFrames(messages: readonly Json[], folder: string, seen: Map<string, string>): Promise<Json[]> {
+  const text = JSON.stringify(messages);
+  const urls = new Set([...text.matchAll(/"url":"([^":]+\.png)"/g)].map((match) => match[1] as string));
+  let inlined = text;
+  for (const url of urls) {
+    if (url.startsWith("/") || url.split("/").includes("..")) {
+      throw new EnvError(
+        `The frame path ${url} leaves the folder of its file; frames lie beside their demonstrations.`,
+      );
+    }
+    let data = seen.get(url);
+    if (data === undefined) {
+      const bytes = await readFile(join(folder, url)).catch(() => {
+        throw new DataError(`The frame ${join(folder, url)} is missing: keep the .frames folder beside its file.`);
+      });
+      data = `data:image/png;base64,${bytes.toString("base64")}`;
+      seen.set(url, data);
+    }
+    inlined = inlined.replaceAll(`"url":"${url}"`, `"url":"${data}"`);
+  }
+  return JSON.parse(inlined) as Json[];
+}

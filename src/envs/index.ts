@@ -1,0 +1,24 @@
+/** Worlds, protocols and the environments made of them. Importing this registers the built-in worlds. */
+import { register } from "./registry.ts";
+import { builtinWorlds } from "./worlds/index.ts";
+
+export { z } from "zod";
+export * from "./action.ts";
+export * from "./args.ts";
+export * from "./define.ts";
+export * from "./demos.ts";
+export * from "./env.ts";
+export * from "./jsonl.ts";
+export * from "./load.ts";
+export * from "./protocol.ts";
+export * from "./protocols/index.ts";
+export * from "./python.ts";
+export * from "./records.ts";
+export * from "./registry.ts";
+export * from "./seeds.ts";
+export * from "./tickets.ts";
+export * from "./world.ts";
+export * from "./world-env.ts";
+export * from "./worlds/index.ts";
+
+for (const world of builtinWorlds) register(world);

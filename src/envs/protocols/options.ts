@@ -1,0 +1,21 @@
+/** Options that several protocols take, and how wrong ones are reported. */
+import { z } from "zod";
+import { ConfigError } from "../../core/errors.ts";
+
+export const maxActionsOption = z.int().min(1).max(1000);
+export const tagOption = z
+  .string()
+  .regex(/^[a-z][a-z0-9_-]*$/, "a tag is lower-case letters, digits, _ and -, starting with a letter");
+/** Never a letter, digit, sign or point: those are part of actions. */
+export const separatorOption = z
+  .string()
+  .regex(/^(?:[^\w\s.+<>-]+|\n)$/, "a separator is a line break or punctuation other than . + - _ < >, such as , or |");
+
+export function readOptions<S extends z.ZodObject>(protocol: string, schema: S, options: unknown): z.output<S> {
+  const read = schema.safeParse(options);
+  if (read.success) return read.data;
+  const problems = read.error.issues.map((issue) => `${issue.path.join(".") || "options"}: ${issue.message}`);
+  throw new ConfigError(
+    `Protocol "${protocol}": ${problems.join("; ")}. Its options are ${Object.keys(schema.shape).join(", ")}.`,
+  );
+}

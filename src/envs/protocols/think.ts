@@ -1,0 +1,33 @@
+/**
+ * `think`: `<think>…</think><answer>left, down</answer>`, VAGEN's free thinking. `thinking: false` asks for the answer
+ * alone. By default text around the tags is forgiven; `strict` forbids it.
+ */
+import { z } from "zod";
+import { ConfigError } from "../../core/errors.ts";
+import type { Protocol } from "../protocol.ts";
+import { makeAnswer } from "./answer.ts";
+import { maxActionsOption, readOptions, separatorOption, tagOption } from "./options.ts";
+
+export const thinkOptions = z.strictObject({
+  thinking: z.boolean().default(true),
+  strict: z.boolean().default(false),
+  separator: separatorOption.default(","),
+  maxActions: maxActionsOption.default(5),
+  /** Paid on every well-formed turn that plays an action. */
+  bonus: z.number().default(0.1),
+  /** The tag that holds the actions. */
+  tag: tagOption.default("answer"),
+});
+
+export function makeThink(options: unknown): Protocol {
+  const { thinking, tag, ...rest } = readOptions("think", thinkOptions, options);
+  if (tag === "think") throw new ConfigError('Protocol "think": tag can\'t be "think", that is where thoughts go.');
+  return makeAnswer({
+    ...rest,
+    name: "think",
+    tags: thinking ? ["think", tag] : [tag],
+    answer: tag,
+    gaps: "blank",
+    hints: { think: "your reasoning" },
+  });
+}

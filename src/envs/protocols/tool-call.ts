@@ -1,0 +1,171 @@
+/**
+ * `tool-call`: actions as JSON calls, `<tool_call>{"name": "move", "arguments": {"direction": "right"}}</tool_call>`.
+ * OpenAI's `{"function": {…}}` is read too, and arguments may be an object by name, a list in order, or either as a JSON
+ * string. The last call counts; with `maxActions` above 1 every call does, in order.
+ */
+import { z } from "zod";
+import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
+import type { Action, ActionSpec, ArgSpec } from "../action.ts";
+import { acceptAction, describeArg, labelOf, leavesOf } from "../args.ts";
+import type { ParsedReply, Protocol } from "../protocol.ts";
+import type { PromptStyle } from "../world.ts";
+import {
+  checkCount,
+  exampleAction,
+  exampleActions,
+  matchWord,
+  namesSentence,
+  type ReadAction,
+  readCall,
+  specOf,
+  tooManyActions,
+  unknownAction,
+} from "./command.ts";
+import { maxActionsOption, readOptions } from "./options.ts";
+import { type Block, findBlocks, sectionsOf, spanIn, textIn, wrap } from "./tags.ts";
+
+export const toolCallOptions = z.strictObject({ maxActions: maxActionsOption.default(1) });
+
+const TAG = "tool_call";
+const NAMES = [TAG, "think"];
+/** Payloads nest two or three deep. */
+const DEEPEST_LIST = 8;
+
+export function makeToolCall(options: unknown): Protocol {
+  const { maxActions } = readOptions("tool-call", toolCallOptions, options);
+
+  function parse(reply: string, specs: readonly ActionSpec[]): ParsedReply {
+    const blocks = findBlocks(reply, [TAG]);
+    const chosen = maxActions === 1 ? blocks.slice(-1) : blocks.slice(0, maxActions);
+    const sections = sectionsOf(reply, NAMES);
+    const [first] = chosen;
+    if (first === undefined) {
+      const problem = `No action was found in the reply. Write it as ${form(specs)}. ${namesOf(specs)}`;
+      return { actions: [], wellFormed: false, problem, sections };
+    }
+    const actions: Action[] = [];
+    let problem = maxActions > 1 && blocks.length > maxActions ? tooManyActions(maxActions) : undefined;
+    for (const block of chosen) {
+      const read = readToolCall(textIn(reply, block), specs);
+      if (!read.ok) {
+        problem = read.problem;
+        break;
+      }
+      actions.push(read.action);
+    }
+    const last = chosen.at(-1) as Block;
+    return {
+      actions,
+      wellFormed: actions.length === chosen.length,
+      ...(problem === undefined ? {} : { problem }),
+      sections: { ...sections, [TAG]: textIn(reply, last) },
+      span: [spanIn(reply, first)[0], spanIn(reply, last)[1]],
+    };
+  }
+
+  function print(actions: readonly Action[], specs: readonly ActionSpec[], sections: Record<string, string> = {}) {
+    checkCount("tool-call", actions, maxActions);
+    const think = sections.think === undefined ? "" : wrap("think", sections.think, NAMES);
+    return think + actions.map((action) => `<${TAG}>${callText(action, specs)}</${TAG}>`).join("\n");
+  }
+
+  function instruction(specs: readonly ActionSpec[], style: PromptStyle): string {
+    if (style === "brief") {
+      const calls = specs.map((spec) => callText(exampleAction(spec), specs)).join(" or ");
+      return `Answer <${TAG}>X</${TAG}>, X like ${calls}.${maxActions > 1 ? ` Up to ${maxActions} times.` : ""}`;
+    }
+    const list = specs.map((spec) => `- ${spec.name}: ${spec.description} (${describeCall(spec.arg)})`);
+    const ask =
+      maxActions > 1
+        ? `Write up to ${maxActions} calls, each in its own <${TAG}> tag; they are played in order.`
+        : `Write one call in a <${TAG}> tag. If there are several, only the last counts.`;
+    const examples = exampleActions(specs).map((action) => print([action], specs));
+    return (
+      `Actions you can call, with their arguments:\n${list.join("\n")}\n\n` +
+      `${ask} A call is a JSON object with "name" and "arguments". For example: ${examples.join(" or ")}`
+    );
+  }
+
+  return { name: "tool-call", maxActions, formatReward: { kind: "none" }, instruction, parse, print };
+}
+
+function describeCall(arg: ArgSpec): string {
+  return arg.type === "word" ? "no arguments" : describeArg(arg);
+}
+
+function form(specs: readonly ActionSpec[]): string {
+  return `<${TAG}>${exampleCall(specs[0])}</${TAG}>`;
+}
+
+/** For answers to a reply, which never throw, even where the author's example does not fit. */
+function exampleCall(spec: ActionSpec | undefined): string {
+  const fits = spec !== undefined && acceptAction(spec, spec.example).ok;
+  return fits ? callText(exampleAction(spec), [spec]) : '{"name": …, "arguments": {…}}';
+}
+
+function namesOf(specs: readonly ActionSpec[]): string {
+  return namesSentence(
+    specs,
+    specs.map((spec) => spec.name),
+  );
+}
+
+function callText(action: Action, specs: readonly ActionSpec[]): string {
+  const { arg } = specOf(action, specs);
+  const values = arg.type === "word" ? [] : leafValues(arg, action.payload);
+  const named = values.map((value, index) => {
+    const { name, leaf } = leavesOf(arg)[index] as ReturnType<typeof leavesOf>[number];
+    return [name, labelOf(leaf, value) ?? value];
+  });
+  return JSON.stringify({ name: action.name, arguments: Object.fromEntries(named) });
+}
+
+/** The payload's values in the order of `leavesOf`. */
+function leafValues(arg: ArgSpec, payload: Json): Json[] {
+  if (arg.type !== "tuple" && arg.type !== "list") return [payload];
+  const values = payload as readonly Json[];
+  return arg.items.flatMap((item, index) => leafValues(item, values[index] ?? null));
+}
+
+function readToolCall(text: string, specs: readonly ActionSpec[]): ReadAction {
+  const call = parseJson(text);
+  if (!isJsonObject(call)) return { ok: false, problem: `The call is not a JSON object. Write it as ${form(specs)}.` };
+  const inner = isJsonObject(call.function) ? call.function : call;
+  const { name } = inner;
+  if (typeof name !== "string") {
+    return { ok: false, problem: `The call has no "name". Write it as ${form(specs)}.` };
+  }
+  const given = inner.arguments;
+  const args = typeof given === "string" ? (parseJson(given || "{}") ?? given) : given;
+  const names = specs.map((candidate) => candidate.name);
+  const spec = specs[matchWord(name, names)];
+  const scalars = isJsonObject(args) ? valuesByName(spec, args) : scalarsOf(args);
+  // Without a spec, the name may still be a label that is a command by itself: `left`.
+  const read = scalars === undefined ? undefined : readCall(name, scalars, specs);
+  if (read?.ok) return read;
+  if (spec === undefined) return { ok: false, problem: unknownAction(name, specs, names) };
+  const problem = `The arguments of '${spec.name}' do not fit (${describeCall(spec.arg)}). For example: ${exampleCall(spec)}.`;
+  return { ok: false, problem };
+}
+
+/** The values in the order of the action's arguments; undefined when one is missing or unknown. */
+function valuesByName(spec: ActionSpec | undefined, args: JsonObject): Json[] | undefined {
+  const leaves = spec === undefined || spec.arg.type === "word" ? [] : leavesOf(spec.arg);
+  const named = leaves.every(({ name }) => Object.hasOwn(args, name)) && Object.keys(args).length === leaves.length;
+  return named ? leaves.flatMap(({ name }) => scalarsOf(args[name])) : undefined;
+}
+
+/** Single values of a list, however nested; a lone value is a list of one. */
+function scalarsOf(value: Json | undefined, depth = 0): Json[] {
+  if (value === undefined || (value === null && depth === 0)) return [];
+  if (!Array.isArray(value) || depth >= DEEPEST_LIST) return [value as Json];
+  return value.flatMap((item) => scalarsOf(item, depth + 1));
+}
+
+function parseJson(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,243 @@
+/**
+ * From a name to an environment. A name is a registered id (`maze_2d`, `maze_2d/hard`) or a path to a TypeScript or
+ * JavaScript file whose default export is a definition (`./my-world.ts`, `./my-world.ts#hard`). Options are checked
+ * here, once, and every error names the option and what it may be.
+ */
+import { resolve } from "node:path";
+import { z } from "zod";
+import { ConfigError } from "../core/errors.ts";
+import type { EnvDefinition, OptionsSchema, Preset, WorldDefinition } from "./define.ts";
+import type { Env } from "./env.ts";
+import { isPath, loadFile } from "./load.ts";
+import type { Protocol } from "./protocol.ts";
+import { makeProtocol } from "./protocols/index.ts";
+import type { World } from "./world.ts";
+import { WorldEnv } from "./world-env.ts";
+
+export type Definition = WorldDefinition | EnvDefinition;
+export type Options = Readonly<Record<string, unknown>>;
+
+const definitions = new Map<string, Definition>();
+
+/** Makes a definition known by its id, for this process. */
+export function register(definition: Definition): void {
+  if (!/^[a-z][a-z0-9_-]*$/.test(definition.id)) {
+    throw new ConfigError(`"${definition.id}" can't be an environment id: use lower-case letters, digits, _ and -.`);
+  }
+  if (definitions.has(definition.id))
+    throw new ConfigError(`The environment "${definition.id}" is already registered.`);
+  definitions.set(definition.id, definition);
+}
+
+export type EnvListing = {
+  readonly id: string;
+  readonly summary: string;
+  readonly kind: "world" | "env";
+  readonly protocol?: string;
+  readonly maxTurns?: number;
+  readonly variants?: readonly string[];
+  /** Option names with their values under this id. */
+  readonly options: Options;
+};
+
+/** Every registered id, difficulties spelled out. */
+export function listEnvs(): EnvListing[] {
+  return [...definitions.values()].flatMap((definition): EnvListing[] => {
+    const { id, summary, kind } = definition;
+    if (definition.kind === "env") return [{ id, summary, kind, options: definition.options.parse({}) }];
+    return (definition.difficulties ? Object.keys(definition.difficulties) : [undefined]).map((difficulty) => ({
+      id: difficulty === undefined ? id : `${id}/${difficulty}`,
+      summary,
+      kind,
+      protocol: definition.protocol,
+      maxTurns: turnLimit(definition, difficulty),
+      ...(definition.variants ? { variants: Object.keys(definition.variants) } : {}),
+      options: worldOptions(definition, difficulty, {}),
+    }));
+  });
+}
+
+export function makeWorld(name: string, options: Options = {}): World {
+  const { definition, difficulty } = find(name);
+  if (definition.kind === "env") throw new ConfigError(`"${name}" is an environment without a world: use makeEnv.`);
+  return definition.create(worldOptions(definition, difficulty, options));
+}
+
+const protocolSchema = z.union([
+  z.string(),
+  z.looseObject({ name: z.string() }),
+  z.custom<Protocol>((value) => typeof (value as Protocol | null)?.parse === "function"),
+]);
+
+const formatRewardSchema = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("none") }),
+  z.strictObject({ kind: z.literal("mixture"), task: z.number(), format: z.number() }),
+  z.strictObject({ kind: z.literal("bonus"), bonus: z.number() }),
+]);
+
+/** Options of the environment around a world; everything else in the bag belongs to the world. */
+const envOptionsShape = {
+  protocol: protocolSchema.optional(),
+  maxTurns: z.int().min(1).optional(),
+  maxActions: z.int().min(1).optional(),
+  feedback: z.boolean().default(true),
+  observation: z.enum(["image", "text"]).default("image"),
+  finalGoal: z.boolean().default(false),
+  repeatInstructions: z.boolean().default(false),
+  prompt: z.enum(["full", "brief"]).default("full"),
+  formatReward: formatRewardSchema.optional(),
+  maxLongSide: z.int().min(8).optional(),
+};
+const envOptionsSchema = z.strictObject(envOptionsShape);
+
+/** What `makeEnv` takes beside the world's own options. */
+export type EnvOptions = z.input<typeof envOptionsSchema>;
+
+/** A `WorldEnv` for a world; an environment of another kind as its author made it. */
+export function makeEnv(name: string, options: EnvOptions & Options = {}): WorldEnv | Env {
+  const { definition } = find(name);
+  if (definition.kind === "env") return definition.create(check(definition.options, options, name));
+  return makeWorldEnv(name, options);
+}
+
+/** `makeEnv` for callers that need the world inside (oracles, saved episodes, pictures). */
+export function makeWorldEnv(name: string, options: EnvOptions & Options = {}): WorldEnv {
+  const { definition, difficulty } = find(name);
+  if (definition.kind === "env") throw new ConfigError(`"${name}" is not made of a world and a protocol.`);
+  const known = Object.keys(envOptionsShape);
+  const entries = Object.entries(options);
+  const forEnv = Object.fromEntries(entries.filter(([key]) => known.includes(key)));
+  const forWorld = Object.fromEntries(entries.filter(([key]) => !known.includes(key)));
+  const world = definition.create(worldOptions(definition, difficulty, forWorld, known));
+  const settings = check(envOptionsSchema, forEnv, name);
+  const { maxTurns, maxActions, protocol: wanted, formatReward, maxLongSide, ...rest } = settings;
+  const protocol = resolveProtocol(wanted ?? definition.protocol, definition, maxActions);
+  return new WorldEnv(world, protocol, {
+    ...rest,
+    maxTurns: maxTurns ?? turnLimit(definition, difficulty),
+    formatReward: formatReward ?? protocol.formatReward,
+    ...(maxLongSide === undefined ? {} : { maxLongSide }),
+  });
+}
+
+function resolveProtocol(
+  wanted: string | { name: string } | Protocol,
+  definition: WorldDefinition,
+  maxActions: number | undefined,
+): Protocol {
+  if (typeof wanted === "object" && "parse" in wanted) return wanted;
+  const { name, ...own } = typeof wanted === "string" ? { name: wanted } : wanted;
+  // Protocols that allow several actions, or pay a bonus, take the world's usual numbers unless told otherwise.
+  const several = name === "think" || name === "world-model";
+  const limit = maxActions ?? (several ? definition.maxActions : undefined);
+  return makeProtocol(name, {
+    ...(limit === undefined ? {} : { maxActions: limit }),
+    ...(several ? { bonus: definition.formatBonus } : {}),
+    ...own,
+  });
+}
+
+function turnLimit(definition: WorldDefinition, difficulty: string | undefined): number {
+  if (typeof definition.maxTurns === "number") return definition.maxTurns;
+  const limit = definition.maxTurns[difficulty ?? ""];
+  if (limit === undefined) throw new ConfigError(`"${definition.id}" has no turn limit for "${difficulty}".`);
+  return limit;
+}
+
+function worldOptions(
+  definition: WorldDefinition,
+  difficulty: string | undefined,
+  given: Options,
+  alsoKnown: readonly string[] = [],
+): Options {
+  const { variant: wanted, ...own } = given;
+  const label = difficulty === undefined ? definition.id : `${definition.id}/${difficulty}`;
+  let presets: Preset = (difficulty !== undefined && definition.difficulties?.[difficulty]) || {};
+  if (definition.variants !== undefined) {
+    const variant = wanted ?? Object.keys(definition.variants)[0];
+    const preset = typeof variant === "string" ? definition.variants[variant] : undefined;
+    if (preset === undefined) {
+      throw new ConfigError(
+        `${label}: variant is one of ${quoted(Object.keys(definition.variants))}, got ${show(wanted)}.`,
+      );
+    }
+    presets = { ...presets, ...preset[difficulty ?? ""] };
+  } else if (wanted !== undefined) {
+    throw new ConfigError(`${label}: this environment has no variants; leave the option "variant" out.`);
+  }
+  return check(definition.options, { ...presets, ...own }, label, alsoKnown) as Options;
+}
+
+/** Parses options; the error names each wrong option, what was given, and what would be right. */
+function check<S extends OptionsSchema>(
+  schema: S,
+  given: Options,
+  label: string,
+  alsoKnown: readonly string[] = [],
+): z.output<S> {
+  const result = schema.safeParse(given);
+  if (result.success) return result.data;
+  const known = [...Object.keys(schema.shape), ...alsoKnown];
+  const problems = result.error.issues.map((issue) => {
+    if (issue.code === "unrecognized_keys") {
+      return `unknown option ${quoted(issue.keys)}; the options are ${known.join(", ") || "none"}`;
+    }
+    const path = issue.path.map(String).join(".");
+    const value = issue.path.reduce<unknown>(
+      (at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key],
+      given,
+    );
+    return `option "${path}" (${show(value)}): ${issue.message}`;
+  });
+  throw new ConfigError(`${label}: ${problems.join("; ")}.`);
+}
+
+function find(name: string): { definition: Definition; difficulty: string | undefined } {
+  if (isPath(name)) {
+    const [path = "", wanted] = name.split("#");
+    const definition = loadDefinition(path);
+    return { definition, difficulty: pickDifficulty(definition, wanted, name) };
+  }
+  const [id = "", wanted, ...more] = name.split("/");
+  const definition = definitions.get(id);
+  if (definition === undefined || more.length > 0) {
+    throw new ConfigError(
+      `There is no environment "${name}". Known ids: ${[...definitions.keys()].join(", ")}. ` +
+        "A file is named by its path, starting with ./ or / (for example ./my-world.ts).",
+    );
+  }
+  return { definition, difficulty: pickDifficulty(definition, wanted, name) };
+}
+
+function pickDifficulty(definition: Definition, wanted: string | undefined, name: string): string | undefined {
+  const difficulties = definition.kind === "world" ? Object.keys(definition.difficulties ?? {}) : [];
+  if (wanted === undefined) return difficulties[0];
+  if (difficulties.includes(wanted)) return wanted;
+  const hint = difficulties.length === 0 ? `write "${definition.id}"` : `it has ${quoted(difficulties)}`;
+  throw new ConfigError(`"${name}": ${definition.id} has no difficulty "${wanted}"; ${hint}.`);
+}
+
+const loaded = new Map<string, Definition>();
+
+function loadDefinition(path: string): Definition {
+  const file = resolve(path);
+  const known = loaded.get(file);
+  if (known !== undefined) return known;
+  const definition = loadFile(file);
+  if (!isDefinition(definition)) {
+    throw new ConfigError(`${path}: its default export must be made with defineWorld({…}) or defineEnv({…}).`);
+  }
+  loaded.set(file, definition);
+  return definition;
+}
+
+function isDefinition(value: unknown): value is Definition {
+  const candidate = value as Partial<Definition> | null | undefined;
+  return (candidate?.kind === "world" || candidate?.kind === "env") && typeof candidate.create === "function";
+}
+
+const quoted = (names: readonly string[]) => names.map((name) => `"${name}"`).join(", ");
+
+function show(value: unknown): string {
+  return value === undefined ? "not given" : (JSON.stringify(value) ?? String(value));
+}

@@ -1,0 +1,230 @@
+/**
+ * Env = World + Protocol + limits. This is the one place where a picture becomes a message and a reply becomes actions:
+ * it writes the first prompt, counts turns, pays task and format reward, and words what the agent is told next.
+ */
+import { EnvError } from "../core/errors.ts";
+import { isImage } from "../core/image.ts";
+import { isJsonObject, type Json } from "../core/json.ts";
+import { image, type Message, type Part, text, user } from "../core/message.ts";
+import { checkSeed } from "../core/seed.ts";
+import { fitLongSide } from "../images/resize.ts";
+import type { Action } from "./action.ts";
+import { actionText, sampleAction } from "./args.ts";
+import type { Env, Step } from "./env.ts";
+import type { FormatReward, ParsedReply, Protocol } from "./protocol.ts";
+import type { Observation, ObservationMode, PromptStyle, World } from "./world.ts";
+
+export type WorldEnvOptions = {
+  readonly maxTurns: number;
+  /** Tell the agent what became of its action. A reply that could not be read is always answered. */
+  readonly feedback: boolean;
+  readonly observation: ObservationMode;
+  /** Show a picture of the solved state in the first message. */
+  readonly finalGoal: boolean;
+  /** Say the instructions again in every turn. */
+  readonly repeatInstructions: boolean;
+  readonly prompt: PromptStyle;
+  readonly formatReward: FormatReward;
+  /** Shrink pictures so that their long side has at most this many pixels. */
+  readonly maxLongSide?: number;
+};
+
+type Random = { integers(low: number, high: number): number; random(): number };
+
+export class WorldEnv implements Env {
+  readonly world: World;
+  readonly protocol: Protocol;
+  readonly options: WorldEnvOptions;
+  #turn = 0;
+  #wellFormedTurns = 0;
+  #phase: "new" | "playing" | "over" = "new";
+
+  constructor(world: World, protocol: Protocol, options: WorldEnvOptions) {
+    this.world = world;
+    this.protocol = protocol;
+    this.options = options;
+  }
+
+  /** Turns played in this episode. */
+  get turn(): number {
+    return this.#turn;
+  }
+
+  async reset(seed: number): Promise<Message[]> {
+    checkSeed(seed);
+    await this.world.reset(seed);
+    this.#turn = 0;
+    this.#wellFormedTurns = 0;
+    this.#phase = "playing";
+    return this.#firstMessages();
+  }
+
+  async step(reply: string): Promise<Step> {
+    if (this.#phase !== "playing") {
+      throw new EnvError(
+        this.#phase === "new" ? "Call reset(seed) before step()." : "The episode is over: call reset(seed).",
+      );
+    }
+    const parsed = this.protocol.parse(reply, this.world.actions);
+    const played: Action[] = [];
+    const feedback: string[] = [];
+    let valid = parsed.actions.length > 0;
+    let taskReward = 0;
+    let terminated = false;
+    for (const action of parsed.actions.slice(0, this.protocol.maxActions)) {
+      const outcome = await this.world.act(action);
+      played.push(action);
+      taskReward += outcome.reward;
+      valid &&= outcome.valid;
+      if (outcome.feedback !== undefined && this.options.feedback) feedback.push(outcome.feedback);
+      if (outcome.ended) {
+        terminated = true;
+        break;
+      }
+    }
+    if (parsed.problem !== undefined && !terminated) feedback.push(parsed.problem);
+
+    this.#turn += 1;
+    if (parsed.wellFormed) this.#wellFormedTurns += 1;
+    const truncated = !terminated && this.#turn >= this.options.maxTurns;
+    if (terminated || truncated) this.#phase = "over";
+    const { task, format } = this.#reward(taskReward, parsed, played, terminated || truncated);
+    const told = feedback.join(" ");
+    return {
+      observation: [await this.#observationMessage(told, played)],
+      reward: task + format,
+      terminated,
+      truncated,
+      success: terminated && this.world.success,
+      info: {
+        ...(told === "" ? {} : { feedback: told }),
+        actions: played,
+        parsed: parsed.actions.length > 0,
+        wellFormed: parsed.wellFormed,
+        valid,
+        taskReward: task,
+        formatReward: format,
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.world.close?.();
+  }
+
+  /** The reply of an agent that knows the answer: as much of the world's plan as one turn may hold. */
+  oracleReply(): string {
+    const plan = this.world.solve?.();
+    if (plan === undefined) throw new EnvError("This world has no oracle: it does not implement solve().");
+    if (plan.length === 0) throw new EnvError("The oracle finds no way to succeed from here.");
+    return this.protocol.print(plan.slice(0, this.protocol.maxActions), this.world.actions);
+  }
+
+  /** The reply of an agent that plays any action at random. */
+  randomReply(random: Random): string {
+    return this.protocol.print([sampleAction(this.world.actions, random)], this.world.actions);
+  }
+
+  /** The exact episode, as JSON. */
+  save(): Json {
+    const world = this.world.save?.();
+    if (world === undefined) throw new EnvError("This world can't be saved: it does not implement save().");
+    return { world, turn: this.#turn, wellFormedTurns: this.#wellFormedTurns, over: this.#phase === "over" };
+  }
+
+  /** Takes an episode up where `save` left it. */
+  load(state: Json): void {
+    if (!isJsonObject(state) || state.world === undefined) throw new EnvError("A saved episode has a `world` field.");
+    if (this.world.load === undefined) throw new EnvError("This world can't be loaded: it does not implement load().");
+    this.world.load(state.world);
+    this.#turn = Number(state.turn ?? 0);
+    this.#wellFormedTurns = Number(state.wellFormedTurns ?? 0);
+    this.#phase = state.over === true ? "over" : "playing";
+  }
+
+  #reward(taskReward: number, parsed: ParsedReply, played: readonly Action[], over: boolean) {
+    const rule = this.options.formatReward;
+    switch (rule.kind) {
+      case "none":
+        return { task: taskReward, format: 0 };
+      case "mixture":
+        return {
+          task: rule.task * taskReward,
+          format: over ? rule.format * (this.#wellFormedTurns / this.#turn) : 0,
+        };
+      case "bonus":
+        return { task: taskReward, format: parsed.wellFormed && played.length > 0 ? rule.bonus : 0 };
+    }
+  }
+
+  #instructions(): string {
+    const { prompt, observation } = this.options;
+    const gap = prompt === "full" ? "\n\n" : "\n";
+    return this.world.task(prompt, observation) + gap + this.protocol.instruction(this.world.actions, prompt);
+  }
+
+  #turnLine(): string[] {
+    if (this.options.prompt === "brief" || this.#phase === "over") return [];
+    return [`Turn ${this.#turn + 1} of ${this.options.maxTurns}.`];
+  }
+
+  async #firstMessages(): Promise<Message[]> {
+    const lines = [this.#instructions(), ...this.#turnLine()];
+    const goal = this.options.finalGoal ? await this.#goalParts() : [];
+    return [user(text(lines.join("\n\n")), ...(await this.#look()), ...goal)];
+  }
+
+  async #observationMessage(feedback: string, played: readonly Action[]): Promise<Message> {
+    const full = this.options.prompt === "full";
+    const echo = full && this.options.feedback && played.length > 0 ? [`You played: ${this.describe(played)}.`] : [];
+    const told = [...echo, ...(feedback === "" ? [] : [feedback]), ...this.#turnLine()];
+    const lines = [told.join(" "), ...(this.options.repeatInstructions ? [this.#instructions()] : [])];
+    const words = lines.filter((line) => line !== "").join("\n\n");
+    return user(...(words === "" ? [] : [text(words)]), ...(await this.#look()));
+  }
+
+  /** Actions in words: `left, move 7 right`. */
+  describe(actions: readonly Action[]): string {
+    return actions
+      .map((action) => {
+        const spec = this.world.actions.find((candidate) => candidate.name === action.name);
+        return spec === undefined ? action.name : actionText(action, spec);
+      })
+      .join(", ");
+  }
+
+  async #look(): Promise<Part[]> {
+    return this.#parts(await this.world.observe(this.options.observation));
+  }
+
+  #parts(seen: Observation): Part[] {
+    const parts = typeof seen === "string" ? [text(seen)] : isImage(seen) ? [image(seen)] : [...seen];
+    const limit = this.options.maxLongSide;
+    if (limit === undefined) return parts;
+    return parts.map((part) => (part.type === "image" ? { ...part, image: fitLongSide(part.image, limit) } : part));
+  }
+
+  /** Plays the oracle's plan to its end on this very world, looks, and puts the world back. */
+  async #goalParts(): Promise<Part[]> {
+    const { world } = this;
+    if (world.solve === undefined || world.save === undefined || world.load === undefined) {
+      throw new EnvError("finalGoal needs a world with solve(), save() and load().");
+    }
+    const start = world.save();
+    let ended = false;
+    for (let plan = world.solve(); plan.length > 0 && !ended; plan = ended ? [] : world.solve()) {
+      for (const action of plan) {
+        ({ ended } = await world.act(action));
+        if (ended) break;
+      }
+    }
+    if (!world.success) {
+      throw new EnvError(
+        "finalGoal: the oracle's plan did not solve this episode (a slippery world?); leave finalGoal out.",
+      );
+    }
+    const goal = await world.observe(this.options.observation);
+    world.load(start);
+    return [text("The solved state looks like this:"), ...this.#parts(goal)];
+  }
+}

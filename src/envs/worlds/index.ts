@@ -1,0 +1,21 @@
+/** The built-in worlds. */
+import type { WorldDefinition } from "../define.ts";
+import { colorCodeword } from "./color-codeword.ts";
+import { frozenLake } from "./frozen-lake.ts";
+import { matchstickEquation } from "./matchstick-equation.ts";
+import { matchstickRotation } from "./matchstick-rotation.ts";
+import { maze2d } from "./maze-2d.ts";
+import { patchReassembly } from "./patch-reassembly.ts";
+import { slidingBlock } from "./sliding-block.ts";
+import { sokoban } from "./sokoban.ts";
+
+export const builtinWorlds: readonly WorldDefinition[] = [
+  maze2d,
+  matchstickEquation,
+  matchstickRotation,
+  patchReassembly,
+  slidingBlock,
+  frozenLake,
+  sokoban,
+  colorCodeword,
+];

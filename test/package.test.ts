@@ -1,0 +1,86 @@
+/** The packed tarball, installed without scripts in an empty folder, is a working Saccade. */
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+const root = resolve(import.meta.dirname, "..");
+const folder = mkdtempSync(join(tmpdir(), "saccade-package-"));
+const npm = (args: string[], cwd: string) =>
+  execFileSync("npm", args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+
+function saccade(...args: string[]): { status: number | null; stdout: string; stderr: string } {
+  const bin = join(folder, "node_modules", ".bin", "saccade");
+  return spawnSync(bin, args, { cwd: folder, encoding: "utf8", maxBuffer: 1 << 26 });
+}
+
+/** The first code block of the docs page: what a newcomer would paste. */
+function docsWorld(): string {
+  const page = readFileSync(join(root, "docs", "write-an-environment.md"), "utf8");
+  const code = /```ts\n([\s\S]*?)```/.exec(page)?.[1];
+  if (code === undefined) throw new Error("the docs page has lost its example");
+  return code;
+}
+
+beforeAll(() => {
+  npm(["pack", "--ignore-scripts", "--pack-destination", folder], root);
+  const tarball = readdirSync(folder).find((name) => name.endsWith(".tgz"));
+  writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "stranger", private: true, type: "module" }));
+  npm(["install", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund", `./${tarball}`], folder);
+});
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe("the packed tarball in an empty project", () => {
+  test("lists at least twelve environments", () => {
+    const { status, stdout } = saccade("envs", "--json");
+    expect(status).toBe(0);
+    expect((JSON.parse(stdout) as unknown[]).length).toBeGreaterThanOrEqual(12);
+  });
+
+  test("plays the world of the docs page, which takes at most 30 lines", () => {
+    const code = docsWorld();
+    expect(code.trimEnd().split("\n").length).toBeLessThanOrEqual(30);
+    writeFileSync(join(folder, "catch.ts"), code);
+    const oracle = saccade("play", "./catch.ts", "--oracle", "--json", "--gif", "catch.gif");
+    expect(oracle.stderr).toContain("frames in catch.gif");
+    expect(JSON.parse(oracle.stdout.trim().split("\n").at(-1) as string)).toMatchObject({
+      success: true,
+      reward: 1,
+      terminated: true,
+    });
+    expect(statSync(join(folder, "catch.gif")).size).toBeGreaterThan(200);
+    const demos = saccade("demos", "./catch.ts", "--episodes", "3", "--out", "catch.jsonl");
+    expect(demos.status).toBe(0);
+    expect(readFileSync(join(folder, "catch.jsonl"), "utf8").trim().split("\n")).toHaveLength(3);
+  });
+
+  test("is imported by a program", () => {
+    const program = `
+      import { makeEnv, makeWorld, NumpyRandom } from "saccade";
+      import { Image } from "saccade/core";
+      import { encodePng } from "saccade/images";
+      const env = makeEnv("maze_2d/easy");
+      const [first] = await env.reset(3);
+      const picture = first.content.find((part) => part.type === "image").image;
+      console.log(picture instanceof Image, encodePng(picture).length > 100, makeWorld("sokoban").actions.length, new NumpyRandom(0).random());`;
+    writeFileSync(join(folder, "program.mjs"), program);
+    const { stdout, stderr } = spawnSync(process.execPath, ["program.mjs"], { cwd: folder, encoding: "utf8" });
+    expect(stderr).toBe("");
+    expect(stdout.trim()).toBe("true true 4 0.6369616873214543");
+  });
+
+  test("answers wrong usage with exit code 2 and a hint", () => {
+    const unknown = saccade("play", "no_such_world");
+    expect(unknown.status).toBe(2);
+    expect(unknown.stderr).toContain("Known ids");
+    expect(saccade("play", "./missing.ts").stderr).toContain("There is no file");
+    const option = saccade("play", "frozen_lake", "--oracle", "--set", "size=1");
+    expect(option.status).toBe(2);
+    expect(option.stderr).toContain('option "size"');
+    writeFileSync(join(folder, "broken.ts"), "export default 3;");
+    expect(saccade("play", "./broken.ts").stderr).toContain("defineWorld");
+    expect(saccade("demos").status).toBe(2);
+  });
+});

@@ -1,0 +1,85 @@
+/** The house rules: a room imports only from rooms below it, and the package's entries agree with its tree. */
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { describe, expect, test } from "vitest";
+
+const root = resolve(import.meta.dirname, "..");
+const src = join(root, "src");
+
+/** From the top of the house to the bottom; rooms on one floor do not import each other. */
+const floors = [
+  ["cli"],
+  ["serve", "viewer", "evaluate"],
+  ["train"],
+  ["rollout"],
+  ["engine"],
+  ["model"],
+  ["envs"],
+  ["run"],
+  ["images"],
+  ["core"],
+];
+const floorOf = new Map(floors.flatMap((rooms, floor) => rooms.map((room) => [room, floor] as const)));
+
+function filesUnder(folder: string): string[] {
+  return readdirSync(folder).flatMap((name) => {
+    const path = join(folder, name);
+    return statSync(path).isDirectory() ? filesUnder(path) : path.endsWith(".ts") ? [path] : [];
+  });
+}
+
+function importsOf(file: string): string[] {
+  const code = readFileSync(file, "utf8");
+  return [...code.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map((match) =>
+    resolve(dirname(file), match[1] as string),
+  );
+}
+
+const roomOf = (file: string) => relative(src, file).split("/")[0] as string;
+
+describe("the house", () => {
+  test("every folder of src is a room of the blueprint", () => {
+    const folders = readdirSync(src).filter((name) => statSync(join(src, name)).isDirectory());
+    expect(folders.filter((name) => !floorOf.has(name))).toEqual([]);
+  });
+
+  test("a room imports only from rooms below it", () => {
+    const wrong: string[] = [];
+    for (const file of filesUnder(src)) {
+      const room = roomOf(file);
+      const floor = floorOf.get(room);
+      if (floor === undefined || file.endsWith(".test.ts")) continue;
+      for (const target of importsOf(file)) {
+        const other = roomOf(target);
+        if (other === room || other === "index.ts") continue;
+        const below = (floorOf.get(other) ?? -1) > floor;
+        if (!below) wrong.push(`${relative(root, file)} imports ${relative(root, target)}`);
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  test("only the command line imports the package's own entry", () => {
+    const users = filesUnder(src).filter((file) => roomOf(file) !== "cli" && !file.endsWith(".test.ts"));
+    expect(users.filter((file) => importsOf(file).includes(join(src, "index.ts")))).toEqual([]);
+  });
+
+  test("core depends on nothing but Node", () => {
+    const foreign = filesUnder(join(src, "core"))
+      .filter((file) => !file.endsWith(".test.ts"))
+      .flatMap((file) =>
+        [...readFileSync(file, "utf8").matchAll(/from "([^."][^"]*)"/g)].map((match) => match[1] as string),
+      )
+      .filter((name) => !name.startsWith("node:"));
+    expect(foreign).toEqual([]);
+  });
+
+  test("every export of package.json is built from a room, and every room below the command line is exported", () => {
+    const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+      exports: Record<string, unknown>;
+    };
+    const rooms = readdirSync(src).filter((name) => name !== "cli" && existsSync(join(src, name, "index.ts")));
+    const exported = Object.keys(manifest.exports).filter((name) => name !== "." && name !== "./package.json");
+    expect(exported.sort()).toEqual(rooms.map((room) => `./${room}`).sort());
+  });
+});
