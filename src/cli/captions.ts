@@ -6,19 +6,21 @@ import { Canvas, type Color, resize } from "../images/index.ts";
 const INK: Color = [30, 30, 30];
 const GOOD: Color = [16, 120, 50];
 const BAD: Color = [170, 30, 30];
-const STRIP = 28;
 
-export function captioned(frames: readonly Image[], captions: readonly string[], last: Step | undefined): Image[] {
-  return frames.map((frame, index) => {
-    const big = enlarge(frame, 320);
+export type Frame = { readonly image: Image; readonly caption: string };
+
+export function captioned(film: readonly Frame[], last: Step | undefined): Image[] {
+  return film.map(({ image, caption }, index) => {
+    const big = enlarge(image, 320);
     const width = Math.max(big.width, 240);
-    const canvas = new Canvas(width, big.height + STRIP, [245, 245, 245]);
+    const size = Math.max(13, Math.round(width / 32));
+    const canvas = new Canvas(width, big.height + 2 * size, [245, 245, 245]);
     canvas.draw(big, Math.floor((width - big.width) / 2), 0);
-    const end = index === frames.length - 1 && last !== undefined && (last.terminated || last.truncated);
+    const end = index === film.length - 1 && last !== undefined && (last.terminated || last.truncated);
     const verdict = end ? (last.success ? "  success" : "  failed") : "";
     const color = end ? (last.success ? GOOD : BAD) : INK;
-    const label = shorten(`${captions[index] ?? ""}${verdict}`, width - 16);
-    canvas.text(label, 8, big.height + STRIP / 2, { size: 13, color, baseline: "middle" });
+    const label = shorten(`${caption}${verdict}`, width - 16, size);
+    canvas.text(label, 8, big.height + size, { size, color, baseline: "middle" });
     return canvas.toImage();
   });
 }
@@ -30,8 +32,8 @@ function enlarge(image: Image, target: number): Image {
   return resize(image, image.width * times, image.height * times, "nearest");
 }
 
-function shorten(label: string, width: number): string {
+function shorten(label: string, width: number, size: number): string {
   let text = label;
-  while (text.length > 4 && Canvas.measure(text, 13).width > width) text = `${text.slice(0, -4)}...`;
+  while (text.length > 4 && Canvas.measure(text, size).width > width) text = `${text.slice(0, -4)}...`;
   return text;
 }

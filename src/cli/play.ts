@@ -5,10 +5,10 @@
 import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { Command } from "commander";
-import { ConfigError, EnvError, type Image, imagesOf, type Message, NumpyRandom, textOf } from "../core/index.ts";
+import { ConfigError, EnvError, imagesOf, isImage, type Message, NumpyRandom, textOf } from "../core/index.ts";
 import { makeEnv, makeProtocol, type Step, WorldEnv } from "../envs/index.ts";
 import { encodeGif, halfBlocks } from "../images/index.ts";
-import { captioned } from "./captions.ts";
+import { captioned, type Frame } from "./captions.ts";
 import { collect, envOptions, wholeNumber } from "./common.ts";
 
 type Flags = {
@@ -46,14 +46,15 @@ async function runPlay(name: string, flags: Flags): Promise<void> {
   const input = flags.oracle || flags.random ? undefined : createInterface({ input: process.stdin });
   const replies = input ? linesOf(input, env, flags) : machineReplies(env, flags);
   const quiet = flags.json === true;
-  const frames: Image[] = [];
-  const show = (messages: readonly Message[]) => {
-    frames.push(...messages.flatMap(imagesOf).slice(0, 1));
+  const film: Frame[] = [];
+  const show = (messages: readonly Message[], caption?: string) => {
+    const [image] = messages.flatMap(imagesOf);
+    if (image !== undefined && caption !== undefined) film.push({ image, caption });
     if (!quiet) process.stdout.write(`${draw(messages)}\n`);
   };
-  const captions: string[] = ["start"];
+  if (flags.gif !== undefined) filmActions(env, film);
   let seen = await env.reset(flags.seed);
-  show(seen);
+  show(seen, "start");
   let last: Step | undefined;
   let total = 0;
   for (let turn = 1; ; turn++) {
@@ -63,8 +64,8 @@ async function runPlay(name: string, flags: Flags): Promise<void> {
     last = await env.step(reply);
     total += last.reward;
     if (quiet) process.stdout.write(`${JSON.stringify(jsonLine(turn, flags.seed, reply, seen, last))}\n`);
-    captions.push(caption(turn, last, env));
-    show(last.observation);
+    // What was played is on film already, action by action; a reply without an action is shown as it left things.
+    show(last.observation, env instanceof WorldEnv && last.info.parsed ? undefined : `${turn}: (no action)`);
     seen = last.observation;
     if (last.terminated || last.truncated) break;
   }
@@ -72,9 +73,12 @@ async function runPlay(name: string, flags: Flags): Promise<void> {
   await env.close?.();
   if (!quiet) process.stdout.write(`${summary(last, total)}\n`);
   if (flags.gif !== undefined) {
-    if (frames.length === 0) throw new EnvError("--gif: this episode has no pictures (text observations).");
-    writeFileSync(flags.gif, encodeGif(captioned(frames, captions, last), { delayMs: 500 }));
-    process.stderr.write(`${frames.length} frames in ${flags.gif}\n`);
+    if (film.length === 0) throw new EnvError("--gif: this episode has no pictures (text observations).");
+    writeFileSync(
+      flags.gif,
+      encodeGif(captioned(film, last), { delayMs: film.map((_, at) => (at < film.length - 1 ? 500 : 2000)) }),
+    );
+    process.stderr.write(`${film.length} frames in ${flags.gif}\n`);
   }
 }
 
@@ -133,9 +137,17 @@ function frameHash(messages: readonly Message[]): string | null {
   return messages.flatMap(imagesOf)[0]?.hash ?? null;
 }
 
-function caption(turn: number, step: Step, env: ReturnType<typeof makeEnv>): string {
-  const played = env instanceof WorldEnv ? env.describe(step.info.actions) : "";
-  return `${turn}: ${played || "(no action)"}`;
+/** A turn may hold several actions; the film has a frame for each. */
+function filmActions(env: ReturnType<typeof makeEnv>, film: Frame[]): void {
+  if (!(env instanceof WorldEnv)) return;
+  const { world } = env;
+  const play = world.act.bind(world);
+  world.act = async (action) => {
+    const outcome = await play(action);
+    const seen = await world.observe("image");
+    if (isImage(seen)) film.push({ image: seen, caption: `${env.turn + 1}: ${env.describe([action])}` });
+    return outcome;
+  };
 }
 
 function summary(step: Step | undefined, total: number): string {

@@ -1,7 +1,7 @@
 /**
  * Animated GIF out, to show an episode wherever a picture can be shown. Each frame has its own colour table: exact when
- * it has at most 256 colours (worlds do), otherwise a median cut of its colours. Our own because the one small library
- * for it has had no release since 2021, and because LZW and a colour table are all there is to it.
+ * it has at most 256 colours (worlds do), otherwise a median cut of its colours. Our own rather than `gifenc`, whose
+ * default palette shifts a few colours even of flat frames, and which took 2 to 4 times as long on 225×225 ones.
  */
 import { ConfigError, ImageError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";

@@ -9,7 +9,7 @@ import { ConfigError, EnvError } from "../../core/errors.ts";
 import { Image } from "../../core/image.ts";
 import { isJsonObject, type Json } from "../../core/json.ts";
 import { PythonRandom } from "../../core/random-python.ts";
-import { Canvas, type Color } from "../../images/canvas.ts";
+import { Canvas, type Color, copyBytes } from "../../images/canvas.ts";
 import { type Action, type ActionSpec, act, bare } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
@@ -54,6 +54,9 @@ type Scene = {
   readonly background: Image;
   readonly origin: Cell;
   readonly strips: readonly (readonly Strip[])[];
+  /** The picture as last painted, and where the patches lay then (none: not painted yet). */
+  readonly frame: Uint8Array;
+  anchors: readonly Cell[];
 };
 
 export class PatchReassembly implements World {
@@ -132,23 +135,30 @@ export class PatchReassembly implements World {
   }
 
   #picture(): Image {
+    this.#scene ??= drawScene(this.#puzzle, this.#parking, this.#options.cellSize);
+    const scene = this.#scene;
+    if (scene.anchors.some((drawn, patch) => drawn !== this.#anchors[patch]) || scene.anchors.length === 0) {
+      this.#paint(scene);
+    }
+    return new Image(scene.background.width, scene.background.height, copyBytes(scene.frame));
+  }
+
+  /** Frames are over a megabyte, so one is kept painted and only copied out while no patch moves. */
+  #paint(scene: Scene): void {
+    const { background, origin, strips, frame } = scene;
     const { cellSize } = this.#options;
-    this.#scene ??= drawScene(this.#puzzle, this.#parking, cellSize);
-    const { background, origin, strips } = this.#scene;
-    const { width, height } = background;
-    // Frames are over a megabyte, so bytes are copied once and strips set row by row; they always lie inside.
-    const data = background.data.slice();
+    frame.set(background.data);
     for (const [patch, [row, column]] of this.#anchors.entries()) {
       for (const strip of strips[patch] ?? []) {
         const bytes = strip.image.width * 3;
         const top = (row + strip.row + origin[0]) * cellSize;
         const left = (column + strip.column + origin[1]) * cellSize;
         for (let y = 0; y < strip.image.height; y++) {
-          data.set(strip.image.data.subarray(y * bytes, (y + 1) * bytes), ((top + y) * width + left) * 3);
+          frame.set(strip.image.data.subarray(y * bytes, (y + 1) * bytes), ((top + y) * background.width + left) * 3);
         }
       }
     }
-    return new Image(width, height, data);
+    scene.anchors = [...this.#anchors];
   }
 
   task(style: PromptStyle, mode: ObservationMode): string {
@@ -355,6 +365,8 @@ function drawScene(puzzle: Puzzle, parking: readonly Cell[], cellSize: number): 
     background: new Image(canvas.width, canvas.height, canvas.data),
     origin: [-top, -left],
     strips: patches.map((cells, patch) => drawStrips(cells, patch, cellSize)),
+    frame: new Uint8Array(canvas.data.length),
+    anchors: [],
   };
 }
 
