@@ -1,0 +1,152 @@
+import { describe, expect, test } from "vitest";
+import { imagesOf, makeWorldEnv, textOf } from "../index.ts";
+
+const WRONG = "I would rather not.";
+
+/** Plays the oracle to the end; `spoil` replaces its replies on some turns. */
+async function play(
+  env: ReturnType<typeof makeWorldEnv>,
+  seed: number,
+  spoil: (turn: number) => string | undefined = () => undefined,
+) {
+  await env.reset(seed);
+  const steps = [];
+  for (;;) {
+    const step = await env.step(spoil(env.turn + 1) ?? env.oracleReply());
+    steps.push(step);
+    if (step.terminated || step.truncated) return steps;
+  }
+}
+const total = (steps: { reward: number }[]) => steps.reduce((sum, step) => sum + step.reward, 0);
+
+describe("rewards", () => {
+  test("without format reward the task's reward is paid when it is earned", async () => {
+    const steps = await play(makeWorldEnv("maze_2d/easy"), 0);
+    expect(steps.map((step) => step.reward)).toEqual([...steps.slice(1).map(() => 0), 1]);
+    expect(steps.at(-1)).toMatchObject({ terminated: true, success: true, info: { taskReward: 1, formatReward: 0 } });
+  });
+
+  test("a mixture pays 0.8 of the task and 0.2 of the share of well-formed turns, at the end", async () => {
+    const env = makeWorldEnv("maze_2d/easy", { protocol: { name: "tuple", tags: true }, maxTurns: 40 });
+    expect(total(await play(env, 0))).toBeCloseTo(1);
+    const steps = await play(env, 0, (turn) => (turn <= 3 ? WRONG : undefined));
+    expect(total(steps)).toBeCloseTo(0.8 + 0.2 * ((steps.length - 3) / steps.length));
+    expect(steps.slice(0, -1).every((step) => step.reward === 0)).toBe(true);
+  });
+
+  test("the format share of a mixture is paid at the turn limit too", async () => {
+    const env = makeWorldEnv("maze_2d/easy", { protocol: { name: "tuple", tags: true }, maxTurns: 4 });
+    const steps = await play(env, 0, (turn) => (turn === 2 ? WRONG : undefined));
+    expect(steps.at(-1)).toMatchObject({ truncated: true, terminated: false, success: false });
+    expect(total(steps)).toBeCloseTo(0.2 * (3 / 4));
+  });
+
+  test("a bonus is paid on every well-formed turn, with the world's usual amount", async () => {
+    const env = makeWorldEnv("sokoban", {
+      protocol: { name: "think" },
+      maxActions: 1,
+      minSolution: 4,
+      maxSolution: 5,
+      maxTurns: 9,
+    });
+    const steps = await play(env, 1, (turn) => (turn === 1 ? WRONG : undefined));
+    expect(steps[0]).toMatchObject({ reward: 0, info: { parsed: false } });
+    expect(total(steps)).toBeCloseTo(1 + 0.1 * (steps.length - 1));
+    const own = makeWorldEnv("sokoban", { protocol: { name: "think", bonus: 0.5 } });
+    expect(own.options.formatReward).toEqual({ kind: "bonus", bonus: 0.5 });
+    expect(makeWorldEnv("frozen_lake").options.formatReward).toEqual({ kind: "bonus", bonus: 0.02 });
+  });
+});
+
+describe("turns", () => {
+  test("a turn plays at most maxActions actions, and stops at the end of the episode", async () => {
+    const env = makeWorldEnv("frozen_lake", { board: ["SFFFG"], maxActions: 3 });
+    await env.reset(0);
+    const first = await env.step("<think>go</think><answer>right, right, right, right, right</answer>");
+    expect(first.info.actions).toHaveLength(3);
+    const second = await env.step("<think>go</think><answer>right, right, right</answer>");
+    expect(second.info.actions).toHaveLength(1);
+    expect(second).toMatchObject({ terminated: true, success: true });
+  });
+
+  test("standing on the goal without stopping is no success", async () => {
+    const env = makeWorldEnv("maze_2d/easy", { maxTurns: 12 }); // the plan of seed 0 has 12 moves and a stop
+    const steps = await play(env, 0);
+    expect(steps).toHaveLength(12);
+    expect(steps.at(-1)).toMatchObject({ truncated: true, success: false, reward: 0 });
+  });
+
+  test("stepping before a reset or after the end is the caller's error", async () => {
+    const env = makeWorldEnv("frozen_lake", { maxTurns: 1 });
+    await expect(env.step("x")).rejects.toThrow("reset");
+    await env.reset(0);
+    await env.step(WRONG);
+    await expect(env.step("x")).rejects.toThrow("over");
+    await expect(env.reset(-1)).rejects.toThrow("seed");
+  });
+
+  test("a saved episode goes on where it was", async () => {
+    const env = makeWorldEnv("sokoban", { minSolution: 5, maxSolution: 5, maxActions: 1 });
+    await env.reset(4);
+    await env.step(env.oracleReply());
+    const state = JSON.parse(JSON.stringify(env.save()));
+    const other = makeWorldEnv("sokoban", { maxActions: 1 });
+    other.load(state);
+    expect(other.turn).toBe(1);
+    expect(await other.step(other.oracleReply())).toEqual(await env.step(env.oracleReply()));
+  });
+});
+
+describe("messages", () => {
+  test("the first message holds the instruction and the picture, later ones what became of the action", async () => {
+    const env = makeWorldEnv("maze_2d/easy");
+    const [first] = await env.reset(0);
+    expect(textOf(first!)).toContain("('move', 0)");
+    expect(textOf(first!)).toContain("Turn 1 of 20.");
+    expect(imagesOf(first!)).toHaveLength(1);
+    const { observation } = await env.step("('move', 0)");
+    expect(textOf(observation[0]!)).toMatch(/right.*Turn 2 of 20\./);
+    expect(imagesOf(observation[0]!)).toHaveLength(1);
+  });
+
+  test("without feedback only an unreadable reply is answered", async () => {
+    const env = makeWorldEnv("maze_2d/easy", { feedback: false });
+    await env.reset(0);
+    const wall = await env.step("('move', 3)");
+    expect(wall.info).toMatchObject({ valid: false });
+    expect(textOf(wall.observation[0]!)).toBe("Turn 2 of 20.");
+    expect(textOf((await env.step(WRONG)).observation[0]!)).toMatch(/action/i);
+  });
+
+  test("text observations hold no picture", async () => {
+    const env = makeWorldEnv("maze_2d/easy", { observation: "text" });
+    const [first] = await env.reset(0);
+    expect(imagesOf(first!)).toHaveLength(0);
+    expect(textOf(first!)).toContain("#########");
+  });
+
+  test("finalGoal shows the solved state and leaves the episode as it was", async () => {
+    const env = makeWorldEnv("patch_reassembly/easy", { finalGoal: true });
+    const plain = makeWorldEnv("patch_reassembly/easy");
+    const [first] = await env.reset(3);
+    await plain.reset(3);
+    expect(imagesOf(first!)).toHaveLength(2);
+    expect(env.save()).toEqual(plain.save());
+    const steps = await play(plain, 3);
+    expect(imagesOf(steps.at(-1)!.observation[0]!)[0]!.hash).toBe(imagesOf(first!)[1]!.hash);
+  });
+
+  test("repeated instructions come every turn, brief ones are short, pictures shrink on request", async () => {
+    const env = makeWorldEnv("maze_2d/hard", {
+      repeatInstructions: true,
+      prompt: "brief",
+      protocol: "keyword",
+      maxLongSide: 100,
+    });
+    const [first] = await env.reset(0);
+    expect(textOf(first!).length).toBeLessThan(200);
+    expect(imagesOf(first!)[0]).toMatchObject({ width: 100, height: 100 });
+    const { observation } = await env.step("<action>left</action>");
+    expect(textOf(observation[0]!)).toContain(textOf(first!));
+  });
+});
