@@ -1,6 +1,6 @@
 /** `saccade demos`: oracle conversations for supervised training. Interrupted, it goes on where it stopped. */
 import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { ConfigError, errorMessage } from "../core/index.ts";
 import { DemoWriter, makeWorldEnv, playDemo } from "../envs/index.ts";
 import { collect, EXIT, envOptions, onInterrupt, Progress, wholeNumber } from "./common.ts";
@@ -11,6 +11,8 @@ type Flags = {
   seed: number;
   embed?: boolean;
   resume?: boolean;
+  noise: number;
+  labels: "played" | "oracle";
   set: string[];
   protocol?: string;
   maxTurns?: number;
@@ -25,6 +27,8 @@ export function demosCommand(): Command {
     .option("--seed <n>", "seed of the first episode; the others follow", wholeNumber("--seed"), 0)
     .option("--protocol <name>", "how the oracle speaks")
     .option("--max-turns <n>", "turn limit", wholeNumber("--max-turns", 1))
+    .option("--noise <p>", "how often a random action is played instead", share, 0)
+    .addOption(new Option("--labels <what>", "what a noisy turn says").choices(["played", "oracle"]).default("played"))
     .option("--embed", "put frames into the rows as data URIs")
     .option("--resume", "go on with a file that was interrupted")
     .option("--set <key=value>", "option of the environment (repeat)", collect, [])
@@ -47,7 +51,16 @@ async function runDemos(name: string, flags: Flags): Promise<void> {
       process.exitCode = EXIT.interrupted;
       return;
     }
-    const demo = await playDemo(name, env, flags.seed + episode, Object.keys(options).length > 0 ? options : undefined);
+    const demo = await playDemo(
+      name,
+      env,
+      flags.seed + episode,
+      Object.keys(options).length > 0 ? options : undefined,
+      {
+        probability: flags.noise,
+        labels: flags.labels,
+      },
+    );
     if (!demo.success) failures += 1;
     appendFileSync(flags.out, `${writer.row(demo)}\n`);
     progress.update(episode + 1);
@@ -57,9 +70,15 @@ async function runDemos(name: string, flags: Flags): Promise<void> {
   process.stderr.write(`${flags.episodes} episodes, ${writer.frames} distinct frames, in ${flags.out}\n`);
   if (failures > 0) {
     process.stderr.write(
-      `${failures} of them ran out of turns (rows say "success": false); --max-turns gives the oracle more.\n`,
+      `${failures} of them did not succeed (rows say "success": false); --max-turns gives the oracle more turns.\n`,
     );
   }
+}
+
+function share(value: string): number {
+  const number = Number(value);
+  if (!(number >= 0 && number <= 1)) throw new ConfigError(`--noise takes a number from 0 to 1, got "${value}".`);
+  return number;
 }
 
 /** Episodes already in the file. A last line cut in half by a kill is dropped. */

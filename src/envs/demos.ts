@@ -10,6 +10,8 @@ import { DataError, EnvError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
 import type { Json } from "../core/json.ts";
 import { assistant, imagesOf, type Message } from "../core/message.ts";
+import { NumpyRandom } from "../core/random-numpy.ts";
+import { mixSeed } from "../core/seed.ts";
 import { fromOpenAI, toOpenAI } from "../images/openai.ts";
 import { encodePng } from "../images/png.ts";
 import { readJsonLines } from "./jsonl.ts";
@@ -26,14 +28,34 @@ export type Demo = {
   readonly turns: number;
 };
 
-/** Plays one episode with the oracle. An episode longer than the turn limit comes back with `success: false`. */
-export async function playDemo(name: string, env: WorldEnv, seed: number, options?: Options): Promise<Demo> {
+export type Noise = {
+  /** How often a random action is played instead of the oracle's. */
+  readonly probability: number;
+  /** What the conversation says on such a turn: what was played, or what the oracle would have played. */
+  readonly labels: "played" | "oracle";
+};
+
+/**
+ * Plays one episode with the oracle, or with a noisy one; the seed decides the noise too. An episode that fails or runs
+ * out of turns comes back with `success: false`.
+ */
+export async function playDemo(
+  name: string,
+  env: WorldEnv,
+  seed: number,
+  options?: Options,
+  noise: Noise = { probability: 0, labels: "played" },
+): Promise<Demo> {
   const messages: Message[] = [...(await env.reset(seed))];
+  const random = new NumpyRandom(mixSeed("demo", seed));
   let reward = 0;
   for (;;) {
-    const reply = env.oracleReply();
+    const noisy = noise.probability > 0 && random.random() < noise.probability;
+    // After a mistake that can't be mended (a box in a corner) the oracle has nothing to say: play on at random.
+    const oracle = noisy && noise.labels === "played" ? undefined : oracleReply(env);
+    const reply = noisy || oracle === undefined ? env.randomReply(random) : oracle;
     const step = await env.step(reply);
-    messages.push(assistant(reply));
+    messages.push(assistant(noise.labels === "oracle" && oracle !== undefined ? oracle : reply));
     reward += step.reward;
     if (step.terminated || step.truncated) {
       const success = step.success === true;
@@ -41,6 +63,11 @@ export async function playDemo(name: string, env: WorldEnv, seed: number, option
     }
     messages.push(...step.observation);
   }
+}
+
+function oracleReply(env: WorldEnv): string | undefined {
+  if (env.world.solve === undefined) throw new EnvError("This world has no oracle: it does not implement solve().");
+  return env.world.solve().length === 0 ? undefined : env.oracleReply();
 }
 
 /** Writes demonstrations as JSON lines, frames beside them unless `embed`. */
