@@ -86,6 +86,7 @@ const envOptionsShape = {
   repeatInstructions: z.boolean().default(false),
   prompt: z.enum(["full", "brief"]).default("full"),
   formatReward: formatRewardSchema.optional(),
+  blindfold: z.boolean().default(false),
   maxLongSide: z.int().min(8).optional(),
 };
 const envOptionsSchema = z.strictObject(envOptionsShape);

@@ -149,4 +149,12 @@ describe("messages", () => {
     const { observation } = await env.step("<action>left</action>");
     expect(textOf(observation[0]!)).toContain(textOf(first!));
   });
+
+  test("a blindfold shows grey of the same size, and changes nothing else", async () => {
+    const [seen] = await makeWorldEnv("maze_2d/easy").reset(0);
+    const [grey] = await makeWorldEnv("maze_2d/easy", { blindfold: true }).reset(0);
+    expect(textOf(grey!)).toBe(textOf(seen!));
+    expect(imagesOf(grey!)[0]).toMatchObject({ width: 225, height: 225 });
+    expect(new Set(imagesOf(grey!)[0]!.data)).toEqual(new Set([128]));
+  });
 });

@@ -3,7 +3,7 @@
  * it writes the first prompt, counts turns, pays task and format reward, and words what the agent is told next.
  */
 import { EnvError } from "../core/errors.ts";
-import { isImage } from "../core/image.ts";
+import { Image, isImage } from "../core/image.ts";
 import { isJsonObject, type Json } from "../core/json.ts";
 import { image, type Message, type Part, text, user } from "../core/message.ts";
 import { checkSeed } from "../core/seed.ts";
@@ -25,6 +25,8 @@ export type WorldEnvOptions = {
   readonly repeatInstructions: boolean;
   readonly prompt: PromptStyle;
   readonly formatReward: FormatReward;
+  /** Show grey instead of every picture: what can be done blind. A control, never a setting to train with. */
+  readonly blindfold: boolean;
   /** Shrink pictures so that their long side has at most this many pixels. */
   readonly maxLongSide?: number;
 };
@@ -199,9 +201,12 @@ export class WorldEnv implements Env {
 
   #parts(seen: Observation): Part[] {
     const parts = typeof seen === "string" ? [text(seen)] : isImage(seen) ? [image(seen)] : [...seen];
-    const limit = this.options.maxLongSide;
-    if (limit === undefined) return parts;
-    return parts.map((part) => (part.type === "image" ? { ...part, image: fitLongSide(part.image, limit) } : part));
+    const { maxLongSide, blindfold } = this.options;
+    return parts.map((part) => {
+      if (part.type === "text") return part;
+      const fitting = maxLongSide === undefined ? part.image : fitLongSide(part.image, maxLongSide);
+      return { ...part, image: blindfold ? grey(fitting) : fitting };
+    });
   }
 
   /** Plays the oracle's plan to its end on this very world, looks, and puts the world back. */
@@ -227,4 +232,8 @@ export class WorldEnv implements Env {
     world.load(start);
     return [text("The solved state looks like this:"), ...this.#parts(goal)];
   }
+}
+
+function grey({ width, height }: Image): Image {
+  return new Image(width, height, new Uint8Array(width * height * 3).fill(128));
 }
