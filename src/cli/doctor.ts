@@ -1,7 +1,8 @@
-/** `saccade doctor`: what this machine has and what that means for Saccade. */
+/** `saccade doctor`: what this machine has and what that means. `--build` compiles the engine's kernels beforehand. */
 import { execFileSync } from "node:child_process";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { Command } from "commander";
+import { compileKernels, EngineError } from "../engine/index.ts";
 import { EXIT } from "./common.ts";
 
 type Finding = {
@@ -15,12 +16,20 @@ export function doctorCommand(): Command {
   return new Command("doctor")
     .description("say what this machine has and what that means")
     .option("--json", "as JSON")
-    .action((flags: { json?: boolean }) => {
+    .option("--build", "compile the embedded engine's kernels now instead of on first use")
+    .action((flags: { json?: boolean; build?: boolean }) => {
+      if (flags.build) build();
       const findings = examine();
       if (flags.json) process.stdout.write(`${JSON.stringify(findings, null, 2)}\n`);
       else for (const finding of findings) process.stdout.write(`${format(finding)}\n`);
       if (findings.some((finding) => finding.state === "problem")) process.exitCode = EXIT.failed;
     });
+}
+
+function build(): void {
+  const result = compileKernels();
+  if ("problem" in result) throw new EngineError(`The kernels can't be compiled: ${result.problem}`);
+  process.stderr.write(`kernels (${result.compiler}, ${result.seconds.toFixed(1)} s): ${result.file}\n`);
 }
 
 function examine(): Finding[] {

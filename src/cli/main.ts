@@ -8,6 +8,7 @@ import { EXIT } from "./common.ts";
 import { demosCommand } from "./demos.ts";
 import { doctorCommand } from "./doctor.ts";
 import { envsCommand } from "./envs.ts";
+import { modelCommand } from "./model.ts";
 import { playCommand } from "./play.ts";
 import { ticketsCommand } from "./tickets.ts";
 
@@ -31,7 +32,14 @@ Start here:
 Exit codes: 0 done · 1 failed · 2 wrong usage · 130 interrupted`,
   );
 
-for (const command of [envsCommand(), playCommand(), demosCommand(), ticketsCommand(), doctorCommand()]) {
+for (const command of [
+  envsCommand(),
+  playCommand(),
+  demosCommand(),
+  ticketsCommand(),
+  modelCommand(),
+  doctorCommand(),
+]) {
   program.addCommand(command.exitOverride());
 }
 

@@ -1,0 +1,237 @@
+// Softmax attention, forward, cached and backward.
+//
+// A cache holds, per kv head, keys as panels [position/16][headDim][16] (the right-hand side of a matrix product) and
+// values as rows of headDim rounded up to 8. The uncached forward first writes its segment into such a cache in scratch
+// memory, and both then call `attend`: equal bits by construction. A row's arithmetic depends on its own keys only:
+// scores are chains over ascending d, the sum of exponentials runs over 8 lanes counted from key 0, the output is a
+// chain over ascending keys.
+#pragma once
+#include "gemm.h"
+
+namespace SACCADE_ISA {
+
+constexpr Size kQueries = 24;     // query rows worked on together
+constexpr Size kTileQueries = 24, kTileKeys = 64;  // tile of the backward pass
+constexpr Size kValueDepth = 256; // keys per block of P·V
+
+static thread_local Scratch score_scratch, segment_scratch;
+
+/** rows of `dim` floats at stride ld → rows padded with zeros to `wide`. */
+static void copy_rows(float* to, Size wide, const float* from, Size ld, Size rows, Size dim) {
+  for (Size r = 0; r < rows; r++) {
+    memcpy(to + r * wide, from + r * ld, dim * sizeof(float));
+    for (Size d = dim; d < wide; d++) to[r * wide + d] = 0.0f;
+  }
+}
+
+/** One row of scores becomes exp(score·scale − max) over its first n keys, 0 up to the end of the vector. Returns the sum. */
+static float softmax_row(float* s, Size n, float scale, float* max) {
+  const v8 by = splat(scale), none = splat(-INFINITY);
+  v8 most[2] = {none, none};
+  Size j = 0;
+  for (; j + 16 <= n; j += 16) most[0] = larger(most[0], load(s + j) * by), most[1] = larger(most[1], load(s + j + 8) * by);
+  for (; j < n; j += 8) most[0] = larger(most[0], select(first_lanes(n - j), load(s + j) * by, none));
+  *max = largest_lane(larger(most[0], most[1]));
+  const v8 top = splat(*max);
+  v8 sum = {};
+  for (j = 0; j + 8 <= n; j += 8) {
+    const v8 p = exponential(load(s + j) * by - top);
+    store(s + j, p);
+    sum += p;
+  }
+  if (j < n) {
+    const v8 p = keep(first_lanes(n - j), exponential(load(s + j) * by - top));
+    store(s + j, p);
+    sum += p;
+  }
+  return sum_lanes(sum);
+}
+
+/** `rows` queries against one head's keys and values; row r sees the first `seen + r*step` keys. */
+static void attend(float* out, Size ldo, float* lse, Size ldl, const float* q, Size ldq, const float* keys, const float* values,
+                   Size rows, Size seen, Size step, Size dim, float scale) {
+  const Size wide = round_up(dim, 8), n = round_up(seen + (rows - 1) * step, kPanel);
+  float* scores = score_scratch.need(rows * (n + wide));
+  float* mixed = scores + rows * n;
+  // Later rows see more keys: panels that the first strip does not reach are left to the strips that do.
+  const Size shared = round_up(seen + (rows < kRows ? rows - 1 : kRows - 1) * step, kPanel);
+  block(scores, n, {q, ldq, false}, {keys, kPanel, dim * kPanel}, rows, shared, dim, false);
+  for (Size i = kRows; i < rows && step > 0; i += kRows) {
+    const Size strip = rows - i < kRows ? rows - i : kRows, most = round_up(seen + (i + strip - 1) * step, kPanel);
+    if (most > shared)
+      block(scores + i * n + shared, n, {q + i * ldq, ldq, false}, {keys + shared * dim, kPanel, dim * kPanel}, strip, most - shared, dim, false);
+  }
+  float inverse[kQueries];
+  for (Size r = 0; r < rows; r++) {
+    float max;
+    const float sum = softmax_row(scores + r * n, seen + r * step, scale, &max);
+    inverse[r] = 1.0f / sum;
+    if (lse) lse[r * ldl] = static_cast<float>(max + log(static_cast<double>(sum)));
+  }
+  for (Size j = 0; j < seen + rows * step; j += kValueDepth)
+    for (Size i = 0; i < rows; i += kRows) {
+      const Size strip = rows - i < kRows ? rows - i : kRows, left = seen + i * step - j, deep = left < kValueDepth ? left : kValueDepth;
+      const Right part = {values + j * wide, wide, kPanel};
+      if (deep > 0) block(mixed + i * wide, wide, {scores + i * n + j, n, false}, part, strip, wide, deep, j > 0);
+    }
+  for (Size r = 0; r < rows; r++) {
+    float* row = mixed + r * wide;
+    const Size done = seen + r / kRows * kRows * step, more = r % kRows * step;  // keys that only the later rows of a strip see
+    if (more > 0) block(row, wide, {scores + r * n + done, n, false}, {values + done * wide, wide, kPanel}, 1, wide, more, true);
+    const v8 by = splat(inverse[r]);
+    for_vectors(dim, [&](Size d, Size lanes) { store(out + r * ldo + d, load(row + d) * by, lanes); });
+  }
+}
+
+static void attention(float* out, Size ldo, float* lse, const float* q, Size ldq, const float* k, Size ldk, const float* v, Size ldv,
+                      const int32_t* segments, Size count, Size heads, Size kvHeads, Size dim, float scale, bool causal) {
+  const Size group = heads / kvHeads, wide = round_up(dim, 8);
+  for (Size s = 0; s < count; s++) {
+    const Size start = segments[2 * s], length = segments[2 * s + 1];
+    float* keys = segment_scratch.need(round_up(length, kPanel) * dim + length * wide);
+    float* values = keys + round_up(length, kPanel) * dim;
+    for (Size h = 0; h < kvHeads; h++) {
+      pack_panels(keys, k + start * ldk + h * dim, ldk, length, dim, true);
+      copy_rows(values, wide, v + start * ldv + h * dim, ldv, length, dim);
+      for (Size g = h * group; g < (h + 1) * group; g++)
+        for (Size i = 0; i < length; i += kQueries) {
+          const Size rows = length - i < kQueries ? length - i : kQueries, row = start + i;
+          attend(out + row * ldo + g * dim, ldo, lse + row * heads + g, heads, q + row * ldq + g * dim, ldq, keys, values, rows,
+                 causal ? i + 1 : length, causal, dim, scale);
+        }
+    }
+  }
+}
+
+// ── caches ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+INLINE Size cache_stride(Size capacity, Size dim) { return round_up(capacity, kPanel) * round_up(dim, 8); }
+
+static void cache_write(float* keys, float* values, const float* k, Size ldk, const float* v, Size ldv, const int32_t* table, Size runs,
+                        Size capacity, Size kvHeads, Size dim) {
+  const Size stride = cache_stride(capacity, dim), wide = round_up(dim, 8);
+  for (Size t = 0; t < runs; t++, table += 4) {
+    const Size row = table[0], count = table[1], offset = table[2], position = table[3];
+    for (Size h = 0; h < kvHeads; h++) {
+      float* to = keys + offset + h * stride;
+      const float* from = k + row * ldk + h * dim;
+      for (Size i = 0; i < count;) {
+        const Size at = position + i, lane = at % kPanel;
+        float* panel = to + at / kPanel * kPanel * dim;
+        if (lane == 0 && count - i >= kPanel) {
+          pack_panels(panel, from + i * ldk, ldk, kPanel, dim, true);
+          i += kPanel;
+          continue;
+        }
+        for (Size d = 0; d < dim; d++) panel[d * kPanel + lane] = from[i * ldk + d];
+        i++;
+      }
+      copy_rows(values + offset + h * stride + position * wide, wide, v + row * ldv + h * dim, ldv, count, dim);
+    }
+  }
+}
+
+static void cache_copy(float* keysTo, float* valuesTo, Size toCapacity, const float* keysFrom, const float* valuesFrom, Size fromCapacity,
+                       Size length, Size kvHeads, Size dim) {
+  const Size to = cache_stride(toCapacity, dim), from = cache_stride(fromCapacity, dim);
+  for (Size h = 0; h < kvHeads; h++) {
+    const Size whole = length / kPanel * kPanel * dim, lanes = length % kPanel;
+    memcpy(keysTo + h * to, keysFrom + h * from, whole * sizeof(float));
+    for (Size d = 0; d < dim; d++)
+      for (Size i = whole + d * kPanel; i < whole + d * kPanel + lanes; i++) keysTo[h * to + i] = keysFrom[h * from + i];
+    memcpy(valuesTo + h * to, valuesFrom + h * from, length * round_up(dim, 8) * sizeof(float));
+  }
+}
+
+static void attention_cached(float* out, Size ldo, const float* q, Size ldq, const float* keyCache, const float* valueCache,
+                             const int32_t* table, Size runs, Size capacity, Size heads, Size kvHeads, Size dim, float scale) {
+  const Size group = heads / kvHeads, stride = cache_stride(capacity, dim);
+  for (Size t = 0; t < runs; t++, table += 4) {
+    const Size row = table[0], count = table[1], position = table[3];
+    for (Size h = 0; h < kvHeads; h++) {
+      const float* keys = keyCache + table[2] + h * stride;
+      const float* values = valueCache + table[2] + h * stride;
+      // Few new rows: the query heads that share these keys form the tile. Many: consecutive queries of one head do.
+      if (count < group)
+        for (Size i = row; i < row + count; i++)
+          for (Size g = 0; g < group; g += kQueries) {
+            const Size at = (h * group + g) * dim, rows = group - g < kQueries ? group - g : kQueries;
+            attend(out + i * ldo + at, dim, nullptr, 0, q + i * ldq + at, dim, keys, values, rows, position + i - row + 1, 0, dim, scale);
+          }
+      else
+        for (Size g = h * group; g < (h + 1) * group; g++)
+          for (Size i = 0; i < count; i += kQueries)
+            attend(out + (row + i) * ldo + g * dim, ldo, nullptr, 0, q + (row + i) * ldq + g * dim, ldq, keys, values,
+                   count - i < kQueries ? count - i : kQueries, position + i + 1, 1, dim, scale);
+    }
+  }
+}
+
+// ── backward ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+static void attention_backward(float* dq, float* dk, float* dv, const float* dout, Size ldo, const float* out, const float* lse,
+                               const float* q, Size ldq, const float* k, Size ldk, const float* v, Size ldv, const int32_t* segments,
+                               Size count, Size heads, Size kvHeads, Size dim, float scale, bool causal) {
+  const Size group = heads / kvHeads, wide = round_up(dim, 8);
+  for (Size s = 0; s < count; s++) {
+    const Size start = segments[2 * s], length = segments[2 * s + 1], rows16 = round_up(length, kPanel);
+    float* part = segment_scratch.need(rows16 * (2 * dim + 6 * wide) + length);
+    const auto take = [&](Size floats) { float* at = part; part += floats; return at; };
+    // Whole-segment operands of one head, dense and padded: panels for products with a transposed right-hand side, rows for the rest.
+    float *keyPanels = take(rows16 * dim), *valuePanels = take(rows16 * dim), *keys = take(rows16 * wide);
+    float *queries = take(rows16 * wide), *douts = take(rows16 * wide);
+    float *dqueries = take(rows16 * wide), *dkeys = take(rows16 * wide), *dvalues = take(rows16 * wide), *dots = take(length);
+    float* weights = score_scratch.need(2 * kTileQueries * kTileKeys);
+    float* slopes = weights + kTileQueries * kTileKeys;
+    for (Size h = 0; h < kvHeads; h++) {
+      const float* kHead = k + start * ldk + h * dim;
+      pack_panels(keyPanels, kHead, ldk, length, dim, true);
+      pack_panels(valuePanels, v + start * ldv + h * dim, ldv, length, dim, true);
+      copy_rows(keys, wide, kHead, ldk, length, dim);
+      memset(dkeys, 0, length * wide * sizeof(float));
+      memset(dvalues, 0, length * wide * sizeof(float));
+      for (Size g = h * group; g < (h + 1) * group; g++) {
+        copy_rows(queries, wide, q + start * ldq + g * dim, ldq, length, dim);
+        copy_rows(douts, wide, dout + start * ldo + g * dim, ldo, length, dim);
+        memset(dqueries, 0, length * wide * sizeof(float));
+        for (Size i = 0; i < length; i++) {
+          const float *a = dout + (start + i) * ldo + g * dim, *b = out + (start + i) * ldo + g * dim;
+          dots[i] = sum_row(dim, [&](Size d, Size lanes) { return load(a + d, lanes) * load(b + d, lanes); });
+        }
+        const float* logSums = lse + start * heads + g;
+        for (Size j = 0; j < length; j += kTileKeys) {
+          const Size cols = length - j < kTileKeys ? length - j : kTileKeys;
+          for (Size i = causal ? j : 0, rows; i < length; i += rows) {
+            rows = length - i < kTileQueries ? length - i : kTileQueries;
+            const Size most = causal && i + rows - j < cols ? i + rows - j : cols, n = round_up(most, 8);
+            block(weights, kTileKeys, {queries + i * wide, wide, false}, {keyPanels + j * dim, kPanel, dim * kPanel}, rows, n, dim, false);
+            block(slopes, kTileKeys, {douts + i * wide, wide, false}, {valuePanels + j * dim, kPanel, dim * kPanel}, rows, n, dim, false);
+            for (Size r = 0; r < rows; r++) {
+              float *w = weights + r * kTileKeys, *ds = slopes + r * kTileKeys;
+              const v8 logSum = splat(logSums[(i + r) * heads]), dot = splat(dots[i + r]), by = splat(scale);
+              const Size seen = causal && i + r + 1 - j < most ? i + r + 1 - j : most;
+              const auto step = [&](Size c, i8x visible) {
+                const v8 p = keep(visible, exponential(load(w + c) * by - logSum));
+                store(w + c, p);
+                store(ds + c, p * (load(ds + c) - dot) * by);
+              };
+              Size c = 0;
+              for (; c + 8 <= seen; c += 8) step(c, first_lanes(8));
+              for (; c < n; c += 8) step(c, first_lanes(seen - c));
+            }
+            block(dvalues + j * wide, wide, {weights, kTileKeys, true}, {douts + i * wide, wide, kPanel}, most, wide, rows, true);
+            block(dkeys + j * wide, wide, {slopes, kTileKeys, true}, {queries + i * wide, wide, kPanel}, most, wide, rows, true);
+            block(dqueries + i * wide, wide, {slopes, kTileKeys, false}, {keys + j * wide, wide, kPanel}, rows, wide, most, true);
+          }
+        }
+        for (Size i = 0; i < length; i++) memcpy(dq + (start + i) * ldq + g * dim, dqueries + i * wide, dim * sizeof(float));
+      }
+      for (Size i = 0; i < length; i++) {
+        memcpy(dk + (start + i) * ldk + h * dim, dkeys + i * wide, dim * sizeof(float));
+        memcpy(dv + (start + i) * ldv + h * dim, dvalues + i * wide, dim * sizeof(float));
+      }
+    }
+  }
+}
+
+}  // namespace SACCADE_ISA

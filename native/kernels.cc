@@ -1,0 +1,265 @@
+// The kernels as JavaScript sees them: bounds are checked here, then the work begins. Compiled once per instruction set
+// (SACCADE_ISA names it), everything inside that namespace.
+#include <chrono>
+
+#include "attention.h"
+#include "bind.h"
+#include "rows.h"
+#include "tokens.h"
+
+namespace SACCADE_ISA {
+
+INLINE Size span(Size rows, Size ld, Size columns) { return rows > 0 ? (rows - 1) * ld + columns : 0; }
+INLINE void check_ids(const char* name, I32 ids, Size count, Size least, Size limit) {
+  ids.need(name, count);
+  for (Size i = 0; i < count; i++)
+    if (ids.at[i] < least || ids.at[i] >= limit) throw Fault{name, -1, ids.at[i]};
+}
+INLINE void check_heads(Size heads, Size kvHeads, Size headDim) {
+  if (kvHeads < 1 || heads % kvHeads != 0) throw Fault{"heads / kvHeads", -1, heads};
+  if (headDim < 1) throw Fault{"headDim", -1, headDim};
+}
+/** The row after the last one that any (start, length) pair covers. */
+INLINE Size segments_end(I32 segments) {
+  Size end = 0;
+  for (Size i = 0; i + 1 < segments.size; i += 2) {
+    if (segments.at[i] < 0 || segments.at[i + 1] < 0) throw Fault{"segments", -1, i / 2};
+    const Size last = static_cast<Size>(segments.at[i]) + segments.at[i + 1];
+    end = last > end ? last : end;
+  }
+  return end;
+}
+
+// ── matrix products ───────────────────────────────────────────────────────────────────────────────────────────────
+
+static void js_matmul(F32 c, Size ldc, F32 a, Size lda, F32 b, Size ldb, Size m, Size n, Size k, Flag transA, Flag transB, Flag accumulate) {
+  c.need("c", n ? span(m, ldc, n) : 0);
+  a.need("a", transA ? span(k, lda, m) : span(m, lda, k));
+  b.need("b", transB ? span(n, ldb, k) : span(k, ldb, n));
+  if (m && n) matrix_product(c.at, ldc, {a.at, lda, transA}, b.at, ldb, m, n, k, transB, accumulate);
+}
+static double js_packedSize(Size n, Size k) { return static_cast<double>(round_up(n, kPanel) * k); }
+static void js_pack(F32 packed, F32 b, Size ldb, Size n, Size k, Flag transB) {
+  packed.need("packed", round_up(n, kPanel) * k);
+  b.need("b", transB ? span(n, ldb, k) : span(k, ldb, n));
+  pack_panels(packed.at, b.at, ldb, n, k, transB);
+}
+static void js_matmulPacked(F32 c, Size ldc, F32 a, Size lda, F32 packed, F32 bias, Size m, Size n, Size k, Flag accumulate) {
+  c.need("c", n ? span(m, ldc, n) : 0);
+  a.need("a", span(m, lda, k));
+  packed.need("packed", round_up(n, kPanel) * k);
+  if (bias.at) bias.need("bias", n);
+  if (m && n) product(c.at, ldc, {a.at, lda, false}, {packed.at, kPanel, k * kPanel}, bias.at, m, n, k, accumulate);
+}
+
+// ── attention ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+static void js_attention(F32 out, Size ldo, F32 lse, F32 q, Size ldq, F32 k, Size ldk, F32 v, Size ldv, I32 segments, Size heads, Size kvHeads,
+                         Size headDim, double scale, Flag causal) {
+  check_heads(heads, kvHeads, headDim);
+  const Size end = segments_end(segments);
+  out.need("out", span(end, ldo, heads * headDim));
+  lse.need("lse", end * heads);
+  q.need("q", span(end, ldq, heads * headDim));
+  k.need("k", span(end, ldk, kvHeads * headDim));
+  v.need("v", span(end, ldv, kvHeads * headDim));
+  attention(out.at, ldo, lse.at, q.at, ldq, k.at, ldk, v.at, ldv, segments.at, segments.size / 2, heads, kvHeads, headDim,
+            static_cast<float>(scale), causal);
+}
+static void js_attentionBackward(F32 dq, F32 dk, F32 dv, F32 dout, Size ldo, F32 out, F32 lse, F32 q, Size ldq, F32 k, Size ldk, F32 v, Size ldv,
+                                 I32 segments, Size heads, Size kvHeads, Size headDim, double scale, Flag causal) {
+  check_heads(heads, kvHeads, headDim);
+  const Size end = segments_end(segments), wide = heads * headDim, narrow = kvHeads * headDim;
+  dq.need("dq", span(end, ldq, wide));
+  dk.need("dk", span(end, ldk, narrow));
+  dv.need("dv", span(end, ldv, narrow));
+  dout.need("dout", span(end, ldo, wide));
+  out.need("out", span(end, ldo, wide));
+  lse.need("lse", end * heads);
+  q.need("q", span(end, ldq, wide));
+  k.need("k", span(end, ldk, narrow));
+  v.need("v", span(end, ldv, narrow));
+  attention_backward(dq.at, dk.at, dv.at, dout.at, ldo, out.at, lse.at, q.at, ldq, k.at, ldk, v.at, ldv, segments.at, segments.size / 2, heads,
+                     kvHeads, headDim, static_cast<float>(scale), causal);
+}
+static double js_cacheSize(Size capacity, Size kvHeads, Size headDim) { return static_cast<double>(cache_stride(capacity, headDim) * kvHeads); }
+/** Throws unless every run (row, count, cacheOffset, position) lies inside the caches; returns the row after the last. */
+static Size check_runs(I32 table, F32 keys, F32 values, Size capacity, Size kvHeads, Size headDim) {
+  Size end = 0;
+  for (Size i = 0; i + 3 < table.size; i += 4) {
+    const Size row = table.at[i], count = table.at[i + 1], offset = table.at[i + 2], position = table.at[i + 3];
+    if (row < 0 || count < 0 || offset < 0 || position < 0 || position + count > capacity) throw Fault{"table", -1, i / 4};
+    keys.need("kCache", offset + cache_stride(capacity, headDim) * kvHeads);
+    values.need("vCache", offset + cache_stride(capacity, headDim) * kvHeads);
+    end = row + count > end ? row + count : end;
+  }
+  return end;
+}
+static void js_cacheWrite(F32 kCache, F32 vCache, F32 k, Size ldk, F32 v, Size ldv, I32 table, Size capacity, Size kvHeads, Size headDim) {
+  const Size end = check_runs(table, kCache, vCache, capacity, kvHeads, headDim);
+  k.need("k", span(end, ldk, kvHeads * headDim));
+  v.need("v", span(end, ldv, kvHeads * headDim));
+  cache_write(kCache.at, vCache.at, k.at, ldk, v.at, ldv, table.at, table.size / 4, capacity, kvHeads, headDim);
+}
+static void js_cacheCopy(F32 kTo, F32 vTo, Size toOffset, Size toCapacity, F32 kFrom, F32 vFrom, Size fromOffset, Size fromCapacity, Size length,
+                         Size kvHeads, Size headDim) {
+  if (length > toCapacity || length > fromCapacity) throw Fault{"length", -1, length};
+  kTo.need("kTo", toOffset + cache_stride(toCapacity, headDim) * kvHeads);
+  vTo.need("vTo", toOffset + cache_stride(toCapacity, headDim) * kvHeads);
+  kFrom.need("kFrom", fromOffset + cache_stride(fromCapacity, headDim) * kvHeads);
+  vFrom.need("vFrom", fromOffset + cache_stride(fromCapacity, headDim) * kvHeads);
+  cache_copy(kTo.at + toOffset, vTo.at + toOffset, toCapacity, kFrom.at + fromOffset, vFrom.at + fromOffset, fromCapacity, length, kvHeads, headDim);
+}
+static void js_attentionCached(F32 out, Size ldo, F32 q, Size ldq, F32 kCache, F32 vCache, I32 table, Size capacity, Size heads, Size kvHeads,
+                               Size headDim, double scale) {
+  check_heads(heads, kvHeads, headDim);
+  const Size end = check_runs(table, kCache, vCache, capacity, kvHeads, headDim);
+  out.need("out", span(end, ldo, heads * headDim));
+  q.need("q", span(end, ldq, heads * headDim));
+  attention_cached(out.at, ldo, q.at, ldq, kCache.at, vCache.at, table.at, table.size / 4, capacity, heads, kvHeads, headDim,
+                   static_cast<float>(scale));
+}
+
+// ── norms, activations, positions ─────────────────────────────────────────────────────────────────────────────────
+
+static void js_rmsNorm(F32 out, F32 inv, F32 x, F32 w, Size rows, Size dim, double eps) {
+  out.need("out", rows * dim), inv.need("inv", rows), x.need("x", rows * dim), w.need("w", dim);
+  rms_norm(out.at, inv.at, x.at, w.at, rows, dim, eps);
+}
+static void js_rmsNormBackward(F32 dx, F32 dw, F32 dy, F32 x, F32 w, F32 inv, Size rows, Size dim, Flag accumulate) {
+  dx.need("dx", rows * dim), dw.need("dw", dim), dy.need("dy", rows * dim), x.need("x", rows * dim), w.need("w", dim), inv.need("inv", rows);
+  rms_norm_backward(dx.at, dw.at, dy.at, x.at, w.at, inv.at, rows, dim, accumulate);
+}
+static void js_layerNorm(F32 out, F32 mean, F32 inv, F32 x, F32 w, F32 b, Size rows, Size dim, double eps) {
+  out.need("out", rows * dim), mean.need("mean", rows), inv.need("inv", rows), x.need("x", rows * dim), w.need("w", dim), b.need("b", dim);
+  layer_norm(out.at, mean.at, inv.at, x.at, w.at, b.at, rows, dim, eps);
+}
+static void js_layerNormBackward(F32 dx, F32 dw, F32 db, F32 dy, F32 x, F32 w, F32 mean, F32 inv, Size rows, Size dim, Flag accumulate) {
+  dx.need("dx", rows * dim), dw.need("dw", dim), db.need("db", dim), dy.need("dy", rows * dim), x.need("x", rows * dim), w.need("w", dim);
+  mean.need("mean", rows), inv.need("inv", rows);
+  layer_norm_backward(dx.at, dw.at, db.at, dy.at, x.at, w.at, mean.at, inv.at, rows, dim, accumulate);
+}
+static void js_rope(F32 x, Size ldx, F32 cos, F32 sin, Size rows, Size heads, Size headDim, Flag inverse) {
+  x.need("x", span(rows, ldx, heads * headDim)), cos.need("cos", rows * (headDim / 2)), sin.need("sin", rows * (headDim / 2));
+  rope(x.at, ldx, cos.at, sin.at, rows, heads, headDim, inverse);
+}
+static void js_siluMul(F32 out, F32 gate, F32 up, Size n) {
+  out.need("out", n), gate.need("gate", n), up.need("up", n);
+  silu_mul(out.at, gate.at, up.at, n);
+}
+static void js_siluMulBackward(F32 dgate, F32 dup, F32 dout, F32 gate, F32 up, Size n) {
+  dgate.need("dgate", n), dup.need("dup", n), dout.need("dout", n), gate.need("gate", n), up.need("up", n);
+  silu_mul_backward(dgate.at, dup.at, dout.at, gate.at, up.at, n);
+}
+static void js_gelu(F32 out, F32 x, Size n, Flag tanh) {
+  out.need("out", n), x.need("x", n);
+  gelu(out.at, x.at, n, tanh);
+}
+static void js_geluBackward(F32 dx, F32 dy, F32 x, Size n, Flag tanh) {
+  dx.need("dx", n), dy.need("dy", n), x.need("x", n);
+  gelu_backward(dx.at, dy.at, x.at, n, tanh);
+}
+
+// ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+static void js_gatherRows(F32 out, F32 table, I32 ids, Size rows, Size dim) {
+  out.need("out", rows * dim), check_ids("ids", ids, rows, 0, dim ? table.size / dim : 0);
+  for (Size r = 0; r < rows; r++) memcpy(out.at + r * dim, table.at + ids.at[r] * dim, dim * sizeof(float));
+}
+static void js_scatterAddRows(F32 table, F32 x, I32 ids, Size rows, Size dim) {
+  x.need("x", rows * dim), check_ids("ids", ids, rows, 0, dim ? table.size / dim : 0);
+  for (Size r = 0; r < rows; r++) axpy(table.at + ids.at[r] * dim, 1.0f, x.at + r * dim, dim);
+}
+static void js_scatterRows(F32 out, F32 x, I32 ids, Size rows, Size dim) {
+  x.need("x", rows * dim), check_ids("ids", ids, rows, 0, dim ? out.size / dim : 0);
+  for (Size r = 0; r < rows; r++) memcpy(out.at + ids.at[r] * dim, x.at + r * dim, dim * sizeof(float));
+}
+static void js_mixRows(F32 out, F32 table, I32 ids, F32 weights, Size rows, Size taps, Size dim, Flag accumulate) {
+  out.need("out", rows * dim), weights.need("weights", rows * taps), check_ids("ids", ids, rows * taps, 0, dim ? table.size / dim : 0);
+  mix_rows(out.at, table.at, ids.at, weights.at, rows, taps, dim, accumulate);
+}
+static void js_mixRowsBackward(F32 dtable, F32 dy, I32 ids, F32 weights, Size rows, Size taps, Size dim) {
+  dy.need("dy", rows * dim), weights.need("weights", rows * taps), check_ids("ids", ids, rows * taps, 0, dim ? dtable.size / dim : 0);
+  for (Size i = 0; i < rows * taps; i++) axpy(dtable.at + ids.at[i] * dim, weights.at[i], dy.at + i / taps * dim, dim);
+}
+static void js_sumRows(F32 sums, F32 x, Size rows, Size dim) {
+  sums.need("sums", dim), x.need("x", rows * dim);
+  sum_rows(sums.at, x.at, rows, dim);
+}
+static void js_axpy(F32 y, double a, F32 x, Size n) {
+  y.need("y", n), x.need("x", n);
+  axpy(y.at, static_cast<float>(a), x.at, n);
+}
+static void js_scale(F32 x, double a, Size n) {
+  x.need("x", n);
+  for_vectors(n, [&](Size i, Size lanes) { store(x.at + i, load(x.at + i, lanes) * splat(static_cast<float>(a)), lanes); });
+}
+static double js_sumSquares(F32 x, Size n) {
+  x.need("x", n);
+  return sum_squares(x.at, n);
+}
+
+// ── token distributions, optimizer ────────────────────────────────────────────────────────────────────────────────
+
+static void js_logSoftmax(F32 out, F32 logits, F32 temperature, U8 allowed, Size rows, Size vocab) {
+  out.need("out", rows * vocab), logits.need("logits", rows * vocab), temperature.need("temperature", rows);
+  if (allowed.at) allowed.need("allowed", vocab);
+  log_softmax(out.at, logits.at, temperature.at, allowed.at, rows, vocab);
+}
+static void js_tokenLogprobs(F32 logprobs, F32 entropy, F32 lse, F32 logits, I32 targets, F32 temperature, U8 allowed, Size rows, Size vocab) {
+  logprobs.need("logprobs", rows), entropy.need("entropy", rows), lse.need("lse", rows * 2), logits.need("logits", rows * vocab);
+  temperature.need("temperature", rows), check_ids("targets", targets, rows, INT32_MIN, vocab);
+  if (allowed.at) allowed.need("allowed", vocab);
+  token_logprobs(logprobs.at, entropy.at, lse.at, logits.at, targets.at, temperature.at, allowed.at, rows, vocab);
+}
+static void js_tokenLogprobsBackward(F32 dlogits, F32 logits, I32 targets, F32 temperature, U8 allowed, F32 lse, F32 entropy, F32 dlogprob,
+                                     F32 dentropy, Size rows, Size vocab) {
+  dlogits.need("dlogits", rows * vocab), logits.need("logits", rows * vocab), temperature.need("temperature", rows), lse.need("lse", rows * 2);
+  entropy.need("entropy", rows), dlogprob.need("dlogprob", rows), dentropy.need("dentropy", rows);
+  check_ids("targets", targets, rows, INT32_MIN, vocab);
+  if (allowed.at) allowed.need("allowed", vocab);
+  token_logprobs_backward(dlogits.at, logits.at, targets.at, temperature.at, allowed.at, lse.at, entropy.at, dlogprob.at, dentropy.at, rows, vocab);
+}
+static void js_adamw(F32 p, F32 g, F32 m, F32 v, Size n, double lr, double beta1, double beta2, double eps, double weightDecay, double correction1,
+                     double correction2, double gradScale) {
+  p.need("p", n), g.need("g", n), m.need("m", n), v.need("v", n);
+  adamw(p.at, g.at, m.at, v.at, n, lr, beta1, beta2, eps, weightDecay, correction1, correction2, gradScale);
+}
+
+/** GFLOP/s of fused multiply-adds in registers: the best of slices of about 0.2 ms, so that a busy neighbour does not lower the roof. */
+static double js_peak(double ms) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int chains = 2 * kRows, rounds = 16384;
+  v8 sum[chains];
+#pragma GCC unroll 16
+  for (int i = 0; i < chains; i++) sum[i] = splat(static_cast<float>(i));
+  v8 x = splat(0.999f), y = splat(1e-3f);
+  double best = 0;
+  const auto start = Clock::now();
+  for (auto now = start; std::chrono::duration<double>(now - start).count() * 1e3 < ms;) {
+    for (int r = 0; r < rounds; r++) {
+#pragma GCC unroll 16
+      for (int i = 0; i < chains; i++) sum[i] = fma(sum[i], x, y);
+    }
+    const auto then = Clock::now();
+    const double rate = 2.0 * 8 * chains * rounds / (std::chrono::duration<double>(then - now).count() * 1e9);
+    best = rate > best ? rate : best;
+    now = then;
+  }
+  float total = 0;
+#pragma GCC unroll 16
+  for (int i = 0; i < chains; i++) total += sum_lanes(sum[i]);
+  return total == 12345.0f ? 0 : best;  // the sums must be used, or the loop would be removed
+}
+
+void fill(napi_env env, napi_value to) {
+#define ADD(name) Call<&js_##name>::add(env, to, #name)
+  ADD(matmul), ADD(packedSize), ADD(pack), ADD(matmulPacked), ADD(attention), ADD(attentionBackward), ADD(cacheSize), ADD(cacheWrite);
+  ADD(cacheCopy), ADD(attentionCached), ADD(rmsNorm), ADD(rmsNormBackward), ADD(layerNorm), ADD(layerNormBackward), ADD(rope), ADD(siluMul);
+  ADD(siluMulBackward), ADD(gelu), ADD(geluBackward), ADD(gatherRows), ADD(scatterAddRows), ADD(scatterRows), ADD(mixRows);
+  ADD(mixRowsBackward), ADD(sumRows), ADD(axpy), ADD(scale), ADD(sumSquares), ADD(logSoftmax), ADD(tokenLogprobs);
+  ADD(tokenLogprobsBackward), ADD(adamw), ADD(peak);
+#undef ADD
+}
+
+}  // namespace SACCADE_ISA

@@ -1,0 +1,333 @@
+/**
+ * `saccade model`: make a small model from a preset, look at a model folder, talk to it. A chat keeps its ids append-only, as an episode
+ * does: every turn adds the delta of what was said, and nothing is rendered again.
+ */
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+import { Command, Option } from "commander";
+import { z } from "zod";
+import { ConfigError, type Image, ImageError, image, mixSeed, text, user } from "../core/index.ts";
+import { type ImageSpan, NativeEngine, type Sampler, type SamplingParams } from "../engine/index.ts";
+import { decodeImage } from "../images/index.ts";
+import {
+  ARCHITECTURES,
+  type CreateOptions,
+  createFolder,
+  elementCount,
+  loadFolder,
+  type ModelConfig,
+  type ModelFolder,
+  PRESETS,
+  type PresetName,
+  parameterCount,
+  parameterShapes,
+  VISION_PREFIX,
+} from "../model/index.ts";
+import { collect, parseSettings, wholeNumber } from "./common.ts";
+
+export type CreateFlags = { preset: PresetName; seed: number; set: string[] };
+export type InfoFlags = { json?: boolean };
+export type ChatFlags = { image: string[]; temperature?: number; maxTokens: number; seed: number };
+type Streams = { readonly input: Readable; readonly output: Writable };
+
+export function modelCommand(): Command {
+  const folder = ["<folder>", "model folder (Hugging Face layout)"] as const;
+  const create = new Command("create")
+    .description("write a new model with random weights, as a Hugging Face folder")
+    .argument("<folder>", "folder to make")
+    .addOption(
+      new Option("--preset <name>", "about 0.3, 3 or 20 million parameters")
+        .choices(Object.keys(PRESETS))
+        .makeOptionMandatory(),
+    )
+    .option("--seed <n>", "of the weights", wholeNumber("--seed"), 0)
+    .option(
+      "--set <key=value>",
+      "change the preset (repeat), in the words of config.json: --set text.num_hidden_layers=8",
+      collect,
+      [],
+    )
+    .action((path: string, flags: CreateFlags) => runCreate(path, flags));
+  const info = new Command("info")
+    .description("say what a model folder holds")
+    .argument(...folder)
+    .option("--json", "as JSON")
+    .action((path: string, flags: InfoFlags) => runInfo(path, flags));
+  const chat = new Command("chat")
+    .description("talk to a model; each line of standard input is a turn")
+    .argument(...folder)
+    .option("--image <file>", "PNG or JPEG shown with the first line (repeat)", collect, [])
+    .option("--temperature <t>", "0 is greedy (default: the model's generation_config.json)", nonNegative)
+    .option("--max-tokens <n>", "longest reply", wholeNumber("--max-tokens", 1), 256)
+    .option("--seed <n>", "the same seed and lines give the same replies", wholeNumber("--seed"), 0)
+    .action((path: string, flags: ChatFlags) => runChat(path, flags));
+  const model = new Command("model").description("make, describe and talk to models");
+  for (const command of [create, info, chat]) model.addCommand(command.exitOverride());
+  return model;
+}
+
+export async function runCreate(path: string, flags: CreateFlags, output: Writable = process.stdout): Promise<void> {
+  const options = createOptions(flags);
+  const found = await stat(path).catch(() => undefined);
+  if (found !== undefined && (!found.isDirectory() || (await readdir(path)).length > 0)) {
+    throw new ConfigError(`${path} exists already: name a new folder, or remove it.`);
+  }
+  const config = await createFolder(path, options);
+  output.write(`${path}: ${count(parameterCount(config))} parameters, ${config.text.vocabSize} tokens\n`);
+}
+
+export async function runInfo(path: string, flags: InfoFlags, output: Writable = process.stdout): Promise<void> {
+  const info = await describe(await loadFolder(path));
+  output.write(flags.json ? `${JSON.stringify(info, null, 2)}\n` : print(info));
+}
+
+export async function runChat(
+  path: string,
+  flags: ChatFlags,
+  { input, output }: Streams = { input: process.stdin, output: process.stdout },
+): Promise<void> {
+  const folder = await loadFolder(path);
+  let pictures = await Promise.all(flags.image.map(readPicture));
+  const engine = new NativeEngine();
+  try {
+    const chat = new Chat(folder, await engine.sampler(path), flags);
+    const prompt = () => (input === process.stdin && process.stdin.isTTY ? output.write("> ") : false);
+    prompt();
+    for await (const line of createInterface({ input })) {
+      await chat.say(line, pictures, (piece) => output.write(piece));
+      output.write("\n");
+      pictures = [];
+      prompt();
+    }
+  } finally {
+    await engine.close();
+  }
+}
+
+class Chat {
+  readonly #folder: ModelFolder;
+  readonly #sampler: Sampler;
+  readonly #flags: ChatFlags;
+  #ids: number[] = [];
+  #images: ImageSpan[] = [];
+  #ended = false;
+
+  constructor(folder: ModelFolder, sampler: Sampler, flags: ChatFlags) {
+    this.#folder = folder;
+    this.#sampler = sampler;
+    this.#flags = flags;
+  }
+
+  /** One turn. Ids are drawn one by one over the cache, so that text shows as it comes. */
+  async say(line: string, pictures: readonly Image[], show: (piece: string) => void): Promise<void> {
+    const { renderer, tokenizer, generation } = this.#folder;
+    const message = [user(...pictures.map(image), text(line))];
+    const added = this.#ids.length === 0 ? renderer.prompt(message) : renderer.delta(message, { ended: this.#ended });
+    this.#images.push(...added.images.map((span) => ({ ...span, start: span.start + this.#ids.length })));
+    this.#ids.push(...added.ids);
+    const stream = tokenizer.stream({ skipSpecial: true });
+    this.#ended = false;
+    for (let i = 0; i < this.#flags.maxTokens; i++) {
+      const prompt = { ids: Int32Array.from(this.#ids), images: this.#images };
+      const seed = mixSeed("chat", this.#flags.seed, this.#ids.length);
+      const { ids } = await this.#sampler.sample(prompt, this.#params(seed), { sequence: "chat" });
+      const id = ids[0] as number;
+      this.#ids.push(id);
+      this.#ended = id === renderer.endOfTurn;
+      if (generation.eos.includes(id)) break;
+      show(stream.push(id));
+    }
+    show(stream.end());
+  }
+
+  #params(seed: number): SamplingParams {
+    const { temperature = 1, topK = 0, topP = 1 } = this.#folder.generation;
+    return {
+      maxTokens: 1,
+      seed,
+      temperature: this.#flags.temperature ?? temperature,
+      ...(topK > 0 && { topK }),
+      ...(topP < 1 && { topP }),
+    };
+  }
+}
+
+async function readPicture(file: string): Promise<Image> {
+  const bytes = await readFile(file).catch(() => {
+    throw new ConfigError(`--image ${file}: there is no such file, or it can't be read.`);
+  });
+  return decodeImage(bytes).catch((error: Error) => {
+    throw new ImageError(`--image ${file}: ${error.message}`);
+  });
+}
+
+const whole = z.int().min(1);
+/** Names of config.json → ours, with what they may be. */
+const TEXT = {
+  hidden_size: ["hiddenSize", whole],
+  intermediate_size: ["intermediateSize", whole],
+  num_hidden_layers: ["layers", whole],
+  num_attention_heads: ["heads", whole],
+  num_key_value_heads: ["kvHeads", whole],
+  head_dim: ["headDim", whole],
+  mrope_section: ["mropeSection", z.tuple([whole, whole, whole])],
+  rope_theta: ["ropeTheta", z.number().positive()],
+  max_position_embeddings: ["maxPositions", whole],
+  tie_word_embeddings: ["tied", z.boolean()],
+} as const;
+const VISION = {
+  depth: ["depth", whole],
+  hidden_size: ["hiddenSize", whole],
+  intermediate_size: ["intermediateSize", whole],
+  num_heads: ["heads", whole],
+  num_position_embeddings: ["positionEmbeddings", whole],
+  deepstack_visual_indexes: ["deepstackIndexes", z.array(z.int().min(0))],
+  patch_size: ["patchSize", whole],
+  spatial_merge_size: ["mergeSize", whole],
+} as const;
+const TOP = {
+  vocab_size: ["vocab", whole],
+  min_pixels: ["minPixels", whole],
+  max_pixels: ["maxPixels", whole],
+} as const;
+
+function createOptions({ preset, seed, set }: CreateFlags): CreateOptions {
+  const { text: language = {}, vision = {}, ...top } = parseSettings(set);
+  return {
+    preset,
+    seed,
+    ...rename(top, TOP, ""),
+    text: rename(language, TEXT, "text."),
+    vision: rename(vision, VISION, "vision."),
+  };
+}
+
+function rename(
+  settings: unknown,
+  names: Readonly<Record<string, readonly [string, z.ZodType]>>,
+  prefix: string,
+): Record<string, never> {
+  const known = Object.keys(names).map((name) => prefix + name);
+  const all = prefix === "" ? [...known, "text.…", "vision.…"] : known;
+  if (typeof settings !== "object" || settings === null) {
+    throw new ConfigError(`--set ${prefix.slice(0, -1)}: name a part of it: ${all.join(", ")}.`);
+  }
+  const renamed = Object.entries(settings).map(([key, value]) => {
+    const found = Object.hasOwn(names, key) ? names[key] : undefined;
+    if (found === undefined)
+      throw new ConfigError(`--set ${prefix}${key}: there is no such key. Use ${all.join(", ")}.`);
+    const [name, schema] = found;
+    const result = schema.safeParse(value);
+    if (result.success) return [name, result.data];
+    throw new ConfigError(
+      `--set ${prefix}${key}=${JSON.stringify(value)}: ${result.error.issues.map((issue) => issue.message).join("; ")}.`,
+    );
+  });
+  // Every value has been checked against the schema of its key.
+  return Object.fromEntries(renamed) as Record<string, never>;
+}
+
+type Info = Awaited<ReturnType<typeof describe>>;
+
+async function describe({ path, config, tokenizer, processor, generation, renderer }: ModelFolder) {
+  const { vision, text: language, ids } = config;
+  return {
+    path: resolve(path),
+    architecture: ARCHITECTURES[0],
+    parameters: parametersByPart(config),
+    language,
+    vision,
+    pixels: {
+      least: processor.minPixels,
+      most: processor.maxPixels,
+      perToken: (vision.patchSize * vision.mergeSize) ** 2,
+    },
+    vocabulary: tokenizer.size,
+    special: Object.fromEntries(tokenizer.special),
+    ids: {
+      image: ids.imageToken,
+      visionStart: ids.visionStart,
+      visionEnd: ids.visionEnd,
+      endOfTurn: renderer.endOfTurn,
+    },
+    generation,
+    files: await filesOf(path),
+  };
+}
+
+function parametersByPart(config: ModelConfig) {
+  const parts = { total: 0, vision: 0, mergers: 0, embedding: 0, language: 0, head: 0 };
+  for (const [name, shape] of parameterShapes(config)) {
+    const size = elementCount(shape);
+    parts.total += size;
+    if (name === "lm_head.weight") parts.head += size;
+    else if (name.includes("embed_tokens")) parts.embedding += size;
+    else if (!name.startsWith(VISION_PREFIX)) parts.language += size;
+    else if (name.includes("merger")) parts.mergers += size;
+    else parts.vision += size;
+  }
+  return parts;
+}
+
+async function filesOf(path: string): Promise<{ name: string; bytes: number }[]> {
+  const names = (await readdir(path)).sort();
+  const found = await Promise.all(names.map(async (name) => ({ name, stats: await stat(join(path, name)) })));
+  return found.filter(({ stats }) => stats.isFile()).map(({ name, stats }) => ({ name, bytes: stats.size }));
+}
+
+function print({ path, architecture, parameters, language, vision, pixels, ...info }: Info): string {
+  const { total, ...parts } = parameters;
+  const shares = Object.entries(parts)
+    .filter(([, size]) => size > 0)
+    .map(([part, size]) => `${part} ${count(size)}`);
+  const heads = `${language.heads} heads over ${language.kvHeads}, ${language.headDim} wide`;
+  const most = Math.floor(pixels.most / pixels.perToken);
+  const lines: [string, string][] = [
+    ["folder", path],
+    ["architecture", architecture],
+    ["parameters", `${count(total)}: ${shares.join(", ")}${language.tied ? " (the head is the embedding)" : ""}`],
+    [
+      "language",
+      `${layers(language.layers)}, width ${language.hiddenSize}, ${heads}, feed-forward ${language.intermediateSize}`,
+    ],
+    ["context", `${language.maxPositions} tokens`],
+    [
+      "vision",
+      `${layers(vision.depth)}, width ${vision.hiddenSize}, ${vision.heads} heads, DeepStack after layer ${vision.deepstackIndexes.join(" and ") || "none"}`,
+    ],
+    [
+      "pictures",
+      `one token is ${Math.sqrt(pixels.perToken)}×${Math.sqrt(pixels.perToken)} pixels; at most ${most} tokens`,
+    ],
+    ["vocabulary", `${info.vocabulary} tokens`],
+    [
+      "special",
+      Object.entries(info.special)
+        .map(([token, id]) => `${token} ${id}`)
+        .join(", "),
+    ],
+    ["a reply ends", `with ${info.generation.eos.join(" or ")}`],
+    ["files", info.files.map(({ name, bytes }) => `${name} (${size(bytes)})`).join(", ")],
+  ];
+  return lines.map(([name, value]) => `${name.padEnd(13)} ${value}\n`).join("");
+}
+
+const layers = (count: number) => `${count} ${count === 1 ? "layer" : "layers"}`;
+
+function count(parameters: number): string {
+  return parameters < 1e6 ? `${(parameters / 1e3).toFixed(1)} thousand` : `${(parameters / 1e6).toFixed(2)} million`;
+}
+
+function size(bytes: number): string {
+  return bytes < 2 ** 20 ? `${(bytes / 2 ** 10).toFixed(1)} KiB` : `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+}
+
+function nonNegative(value: string): number {
+  const number = Number(value);
+  if (value.trim() === "" || !Number.isFinite(number) || number < 0) {
+    throw new ConfigError(`--temperature takes a number of at least 0, got "${value}".`);
+  }
+  return number;
+}

@@ -1,0 +1,179 @@
+/**
+ * The seams: the only doors to a model that can be trained. They speak token ids and images, never text. The trainer is
+ * blind to engines and engines are blind to algorithms: an algorithm ends as per-token numbers on a `Datum` plus a `Loss`.
+ */
+import type { Image } from "../core/image.ts";
+
+/** Ids with image spans: ids start..start+length-1 are that picture's placeholders. */
+export type ImageSpan = { readonly start: number; readonly length: number; readonly image: Image };
+export type ModelInput = { readonly ids: Int32Array; readonly images: readonly ImageSpan[] };
+
+export type SamplingParams = {
+  readonly maxTokens: number;
+  /** 0 means greedy. */
+  readonly temperature: number;
+  readonly seed: number;
+  readonly topK?: number;
+  readonly topP?: number;
+  readonly minP?: number;
+  /** Sampling ends after one of these; it is part of the sample. */
+  readonly stopIds?: readonly number[];
+  readonly stopStrings?: readonly string[];
+  /** Log-probabilities of the raw (temperature 1, untruncated) distribution too. */
+  readonly rawLogprobs?: boolean;
+  /** Log-probabilities of the prompt's own ids (the first has none: 0). */
+  readonly promptLogprobs?: boolean;
+  /** The k likeliest ids at each position. */
+  readonly topLogprobs?: number;
+};
+
+export type StopReason = "stop" | "length";
+
+export type Sample = {
+  readonly ids: Int32Array;
+  /** Of the distribution the ids were drawn from. */
+  readonly logprobs: Float32Array;
+  readonly stopReason: StopReason;
+  /** The weights that sampled it. */
+  readonly version: number;
+  readonly rawLogprobs?: Float32Array;
+  readonly promptLogprobs?: Float32Array;
+  readonly topLogprobs?: readonly (readonly { readonly id: number; readonly logprob: number }[])[];
+};
+
+/** One sequence; every array is aligned to `targets`, which is aligned to `input.ids`: position i predicts targets[i]. */
+export type Datum = {
+  readonly input: ModelInput;
+  /** The id each position must predict; −1 where nothing is predicted. */
+  readonly targets: Int32Array;
+  /** 0 where no loss, may be negative; all normalisation is inside. */
+  readonly weights: Float32Array;
+  /** Temperature of the sampler: every forward, reference and loss uses log-softmax(logits / temperature) with vision ids masked. */
+  readonly temperature?: number;
+  readonly advantages?: Float32Array;
+  /** The ratio's anchor. */
+  readonly oldLogprobs?: Float32Array;
+  readonly referenceLogprobs?: Float32Array;
+  readonly returns?: Float32Array;
+  readonly oldValues?: Float32Array;
+};
+
+export type Scores = { readonly logprobs: Float32Array };
+/** `logprobs` and `entropy` from a language head, `values` from a value head; 0 where targets are −1. */
+export type Forward = {
+  readonly logprobs?: Float32Array;
+  readonly entropy?: Float32Array;
+  readonly values?: Float32Array;
+};
+
+export type KlEstimator = "k1" | "k2" | "k3";
+/** Optional terms any policy loss may carry: KL to the reference and an entropy bonus, weighted per token by |weights|. */
+export type Regularizers = {
+  readonly kl?: { readonly coefficient: number; readonly estimator: KlEstimator };
+  readonly entropy?: number;
+};
+
+/** Everything about one sequence that a custom loss may use. */
+export type LossContext = { readonly datum: Datum; readonly logprobs: Float32Array };
+/** From log-probabilities to the loss and dL/dlogp. Works on every engine. */
+export type CustomLoss = (sequences: readonly LossContext[]) => {
+  readonly loss: number;
+  readonly gradients: readonly Float32Array[];
+  readonly metrics?: Readonly<Record<string, number>>;
+};
+
+export type Loss =
+  | { readonly name: "cross_entropy" }
+  | ({ readonly name: "importance_sampling" } & Regularizers)
+  | ({
+      readonly name: "ppo";
+      readonly clipLow: number;
+      readonly clipHigh: number;
+      readonly dualClip?: number;
+    } & Regularizers)
+  | ({ readonly name: "cispo"; readonly clipLow: number; readonly clipHigh: number } & Regularizers)
+  | ({ readonly name: "gspo"; readonly clipLow: number; readonly clipHigh: number } & Regularizers)
+  | ({ readonly name: "dro"; readonly beta: number } & Regularizers)
+  | { readonly name: "value"; readonly clip?: number }
+  | { readonly name: "custom"; readonly compute: CustomLoss };
+
+export type LossReport = {
+  /** Sum over tokens of the weighted loss. */
+  readonly loss: number;
+  readonly finite: boolean;
+  readonly metrics: Readonly<Record<string, number>>;
+  /** Per datum, the log-probabilities (or values) this forward gave: what drift is measured with. */
+  readonly outputs: readonly Float32Array[];
+};
+
+/** Learning rates may differ by part of the model. */
+export type ParameterGroup = "vision" | "merger" | "language" | "embedding" | "head" | "lora";
+export type OptimizerParams = {
+  readonly name: "adamw" | "muon";
+  readonly learningRate: number;
+  /** Muon: rate of the parameters that are no hidden matrices (they take AdamW). */
+  readonly adamLearningRate?: number;
+  readonly rates?: Readonly<Partial<Record<ParameterGroup, number>>>;
+  readonly beta1?: number;
+  readonly beta2?: number;
+  readonly epsilon?: number;
+  readonly momentum?: number;
+  readonly weightDecay?: number;
+  /** Global norm; 0 or absent: no clipping. */
+  readonly maxGradNorm?: number;
+};
+/** `applied` is false when the gradient was not finite: weights and optimizer state are untouched, gradients dropped. */
+export type StepReport = { readonly gradNorm: number; readonly applied: boolean; readonly step: number };
+
+export type Capabilities = {
+  readonly critic: boolean;
+  readonly lora: boolean;
+  readonly customLosses: boolean;
+  readonly inPlaceSwap: boolean;
+  readonly optimizers: readonly OptimizerParams["name"][];
+};
+
+export type LoraSpec = {
+  readonly rank: number;
+  readonly alpha: number /** Which linear layers, by the last part of their name; absent: all. */;
+  readonly targets?: readonly string[];
+};
+export type LearnerSpec = {
+  readonly folder: string;
+  readonly head?: "lm" | "value";
+  readonly lora?: LoraSpec;
+  readonly freeze?: "vision" | "language";
+  readonly seed: number;
+};
+
+export interface Engine {
+  readonly capabilities: Capabilities;
+  learner(spec: LearnerSpec): Promise<Learner>;
+  sampler(folder: string): Promise<Sampler>;
+  close(): Promise<void>;
+}
+
+export type SampleContext = { readonly sequence: string; readonly signal?: AbortSignal };
+
+/** A snapshot: answers with its version until closed. */
+export interface Sampler {
+  readonly version: number;
+  /** `prompt` must extend what this sequence has seen before (append only), or the cache starts anew. */
+  sample(prompt: ModelInput, params: SamplingParams, context: SampleContext): Promise<Sample>;
+  score(data: readonly Datum[]): Promise<Scores[]>;
+  release(sequence: string): void;
+  close(): Promise<void>;
+}
+
+export interface Learner {
+  forward(data: readonly Datum[]): Promise<Forward[]>;
+  /** Gradients add up until `step` or `discard`. */
+  forwardBackward(data: readonly Datum[], loss: Loss): Promise<LossReport>;
+  step(optimizer: OptimizerParams): Promise<StepReport>;
+  discard(): void;
+  /** The current weights as the next version. */
+  publish(): Promise<Sampler>;
+  save(folder: string, what?: { readonly optimizer: boolean }): Promise<void>;
+  load(folder: string): Promise<void>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,6 @@
+/** The engines' public face. */
+export { customForwardBackward } from "./custom-loss.ts";
+export * from "./engine.ts";
+export { EngineError } from "./errors.ts";
+export { type EngineStats, NativeEngine, type NativeEngineOptions } from "./native/engine.ts";
+export { compileKernels, kernelInfo } from "./native/kernels/index.ts";

@@ -1,0 +1,94 @@
+/**
+ * The embedded engine: a Qwen3-VL that samples and learns inside this process, on worker threads. One pool of workers and one store of pictures serve
+ * all its learners and samplers.
+ */
+import type { Capabilities, Engine, Learner, LearnerSpec, Sampler } from "../engine.ts";
+import { EngineError } from "../errors.ts";
+import { Frames } from "./frames.ts";
+import type { LoadedModel, ModelRef } from "./jobs.ts";
+import { NativeLearner } from "./learner.ts";
+import { Pool } from "./pool.ts";
+import { NativeSampler, type TokenCounts } from "./sampler.ts";
+
+export type NativeEngineOptions = {
+  /** Worker threads; absent: as many as the machine runs at once. Results are the same bits whatever it is. */
+  readonly threads?: number;
+};
+
+export type EngineStats = Readonly<TokenCounts> & {
+  /** Vision-tower passes for sampling. */
+  readonly encoded: number;
+  /** Distinct frames, counted anew for each version of the weights. */
+  readonly distinctFrames: number;
+};
+
+export class NativeEngine implements Engine {
+  readonly capabilities: Capabilities = {
+    critic: true,
+    lora: true,
+    customLosses: true,
+    inPlaceSwap: false,
+    optimizers: ["adamw", "muon"],
+  };
+  readonly pool: Pool;
+  readonly #frames: Frames;
+  readonly #counts: TokenCounts = { cachedTokens: 0, prefilledTokens: 0, decodedTokens: 0 };
+  #models = 0;
+  #kernels: Promise<void> | undefined;
+
+  constructor(options: NativeEngineOptions = {}) {
+    this.pool = new Pool(options.threads);
+    this.#frames = new Frames(this.pool);
+  }
+
+  async learner({ folder, head = "lm", freeze, lora, seed }: LearnerSpec): Promise<Learner> {
+    const loaded = await this.#load({ folder, head, seed, ...(freeze && { freeze }), ...(lora && { lora }) });
+    if (loaded.lora !== undefined && lora === undefined) {
+      throw new EngineError(
+        `${folder} is an adapter. Name its base model with \`lora\`, then load the adapter into the learner.`,
+      );
+    }
+    const host = {
+      pool: this.pool,
+      frames: this.#frames,
+      nextModelId: () => this.#models++,
+      openSampler: (model: ModelRef, version: number) => this.#open(model, version),
+    };
+    return new NativeLearner(host, { ...loaded, head, ...(freeze && { freeze }), id: this.#models++, revision: 0 });
+  }
+
+  async sampler(folder: string): Promise<Sampler> {
+    const loaded = await this.#load({ folder, head: "lm", seed: 0 });
+    return this.#open({ ...loaded, head: "lm", id: this.#models++, revision: 0 }, 0);
+  }
+
+  /** What sampling has cost so far. */
+  stats(): EngineStats {
+    return { ...this.#counts, ...this.#frames.stats };
+  }
+
+  close(): Promise<void> {
+    return this.pool.close();
+  }
+
+  #open(model: ModelRef, version: number): Sampler {
+    return new NativeSampler({ pool: this.pool, frames: this.#frames, counts: this.#counts }, model, version);
+  }
+
+  async #load(
+    job: { folder: string; seed: number } & Pick<ModelRef, "head" | "freeze"> & Pick<LearnerSpec, "lora">,
+  ): Promise<LoadedModel> {
+    // One worker compiles, before several would.
+    this.#kernels ??= this.#prepareKernels();
+    await this.#kernels;
+    return this.pool.run({ kind: "load", ...job });
+  }
+
+  async #prepareKernels(): Promise<void> {
+    const { name, problem } = await this.pool.run({ kind: "kernels" });
+    if (name === "compiled" || process.env.SACCADE_KERNELS === "reference") return;
+    process.stderr.write(
+      `saccade: running the slow TypeScript kernels (${problem?.split("\n")[0]}). Install g++ or clang++, then run "saccade doctor --build".\n`,
+    );
+  }
+}

@@ -1,0 +1,174 @@
+/**
+ * Models on disk, worker side. A checkpoint is a Hugging Face folder (under LoRA, a PEFT adapter folder); a critic's value head lies beside the
+ * weights in `value_head.safetensors`, so that the folder stays loadable elsewhere, and the optimizer's state in `optimizer.safetensors`.
+ * A checkpoint is written to a folder beside its place and moved there when it is complete.
+ */
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { ConfigError, DataError } from "../../core/errors.ts";
+import { NumpyRandom } from "../../core/random-numpy.ts";
+import { mixSeed } from "../../core/seed.ts";
+import { readWeights, saveFolder } from "../../model/folder.ts";
+import { readSafetensors, type Tensors, writeSafetensors } from "../../model/safetensors.ts";
+import type { JobOf, LoadedModel, ModelRef } from "./jobs.ts";
+import { ADAPTER_PREFIX, createAdapter, loadAdapter, saveAdapter } from "./lora.ts";
+import type { Models } from "./models.ts";
+import { Optimizer } from "./optimizer.ts";
+import { modelLayout, Parameters, VALUE_HEAD } from "./parameters.ts";
+import { viewParameters } from "./weights.ts";
+
+const VALUE_FILE = "value_head.safetensors";
+const OPTIMIZER_FILE = "optimizer.safetensors";
+const ADAPTER_FILE = "adapter_config.json";
+const OUTPUT_HEAD = "lm_head.weight";
+
+export async function loadModel(models: Models, job: JobOf<"load">): Promise<LoadedModel> {
+  const given = resolve(job.folder);
+  const isAdapter = await exists(join(given, ADAPTER_FILE));
+  const folder = isAdapter ? await baseOf(given) : given;
+  const { config, tokenizer } = await models.folder(folder);
+  const options = { head: job.head, ...(job.freeze && { freeze: job.freeze }) };
+  const layout = modelLayout(config, { ...options, frozen: job.lora !== undefined || isAdapter });
+  const parameters = new Parameters(layout);
+  await readBase(parameters, folder, config);
+  const head = parameters.find(VALUE_HEAD) && parameters.view(VALUE_HEAD);
+  if (head !== undefined && !(await readValueHead(head, folder))) initialValueHead(head, job.seed);
+  const padding = tokenizer.special.get("<|vision_pad|>");
+  const model = { config, folder, weights: parameters.buffer, maskedIds: padding === undefined ? [] : [padding] };
+  if (isAdapter) {
+    if (job.lora !== undefined) {
+      throw new ConfigError(
+        `${given} is an adapter. Name its base model as the folder, and load the adapter into the learner.`,
+      );
+    }
+    const { spec, scaling, parameters: adapter } = await loadAdapter(given, config, options);
+    return { ...model, lora: { spec, scaling, weights: adapter.buffer } };
+  }
+  if (job.lora === undefined) return model;
+  const { scaling, parameters: adapter } = createAdapter(config, job.lora, { ...options, seed: job.seed });
+  const score = `${ADAPTER_PREFIX}${VALUE_HEAD}`;
+  if (head !== undefined && adapter.find(score)) adapter.view(score).set(head);
+  return { ...model, lora: { spec: job.lora, scaling, weights: adapter.buffer } };
+}
+
+export async function saveModel(models: Models, { model, folder, optimizer }: JobOf<"save">): Promise<null> {
+  await writeWhole(resolve(folder), async (to) => {
+    const { base, adapter } = viewParameters(model);
+    if (adapter !== undefined && model.lora !== undefined) {
+      await saveAdapter(to, { ...model.lora, parameters: adapter }, model.folder);
+    } else {
+      const weights = base.tensors();
+      const head = weights.get(VALUE_HEAD);
+      if (head !== undefined) {
+        weights.delete(VALUE_HEAD);
+        await writeSafetensors(join(to, VALUE_FILE), [[VALUE_HEAD, head]]);
+        if (!model.config.text.tied) {
+          const kept = (await readWeights(model.folder, model.config)).get(OUTPUT_HEAD);
+          if (kept !== undefined) weights.set(OUTPUT_HEAD, kept);
+        }
+      }
+      await saveFolder(to, model.folder, weights);
+    }
+    if (optimizer === undefined) return;
+    const state = new Optimizer(models.kernels, adapter ?? base, optimizer.moments).tensors();
+    state.set("step", { shape: [1], data: Float32Array.of(optimizer.step) });
+    await writeSafetensors(join(to, OPTIMIZER_FILE), state);
+  });
+  return null;
+}
+
+export async function restoreModel(
+  models: Models,
+  { model, folder, moments }: JobOf<"restore">,
+): Promise<{ step: number }> {
+  const { base, adapter } = viewParameters(model);
+  const trained = adapter ?? base;
+  // Everything is read and checked before anything is overwritten.
+  const fresh = new Parameters(trained.layout);
+  if (adapter !== undefined && model.lora !== undefined) {
+    const options = { head: model.head, ...(model.freeze && { freeze: model.freeze }) };
+    const loaded = await loadAdapter(folder, model.config, options);
+    const { rank, alpha } = model.lora.spec;
+    if (loaded.spec.rank !== rank || loaded.scaling !== model.lora.scaling) {
+      throw new DataError(
+        `The adapter in ${folder} has rank ${loaded.spec.rank}, alpha ${loaded.spec.alpha}; this learner has ${rank} and ${alpha}.`,
+      );
+    }
+    fresh.load(loaded.parameters.tensors());
+  } else {
+    await readBase(fresh, folder, model.config);
+    const head = fresh.find(VALUE_HEAD) && fresh.view(VALUE_HEAD);
+    if (head !== undefined && !(await readValueHead(head, folder))) {
+      throw new DataError(`${folder} has no ${VALUE_FILE}: it is not a critic's checkpoint.`);
+    }
+  }
+  const optimizer = new Optimizer(models.kernels, fresh);
+  const file = join(folder, OPTIMIZER_FILE);
+  if (await exists(file)) optimizer.load(await readSafetensors(file));
+  trained.flat.set(fresh.flat);
+  new Float32Array(moments.first).set(optimizer.first);
+  new Float32Array(moments.second).set(optimizer.second);
+  return { step: optimizer.step };
+}
+
+/** A critic has no language head, and its value head is not among the weights. */
+async function readBase(into: Parameters, folder: string, config: ModelRef["config"]): Promise<void> {
+  const tensors: Tensors = await readWeights(folder, config);
+  into.load(tensors, [OUTPUT_HEAD, VALUE_HEAD]);
+}
+
+async function readValueHead(into: Float32Array, folder: string): Promise<boolean> {
+  const file = join(folder, VALUE_FILE);
+  if (!(await exists(file))) return false;
+  const tensor = (await readSafetensors(file)).get(VALUE_HEAD);
+  if (tensor?.data.length !== into.length)
+    throw new DataError(`${file} does not fit this model; it needs ${VALUE_HEAD} of ${into.length} numbers.`);
+  into.set(tensor.data);
+  return true;
+}
+
+/** Normal with deviation 1 / (width + 1): values begin near 0. */
+function initialValueHead(into: Float32Array, seed: number): void {
+  const random = new NumpyRandom(mixSeed("value head", seed));
+  for (let i = 0; i < into.length; i++) {
+    const radius = Math.sqrt(-2 * Math.log(1 - random.random()));
+    into[i] = (radius * Math.cos(2 * Math.PI * random.random())) / (into.length + 1);
+  }
+}
+
+async function baseOf(adapter: string): Promise<string> {
+  const file = join(adapter, ADAPTER_FILE);
+  const json = JSON.parse(await readFile(file, "utf8")) as { base_model_name_or_path?: unknown };
+  const base = json.base_model_name_or_path;
+  if (typeof base === "string" && (await exists(base))) return resolve(base);
+  throw new ConfigError(
+    `${file}: its base model ${JSON.stringify(base)} is not a folder here. Set base_model_name_or_path.`,
+  );
+}
+
+/** Runs `write` in a folder of its own, then puts what it wrote in place: at once where nothing is there, else file by file. */
+async function writeWhole(folder: string, write: (to: string) => Promise<void>): Promise<void> {
+  await mkdir(dirname(folder), { recursive: true });
+  const draft = await mkdtemp(join(dirname(folder), `.${basename(folder)}-`));
+  try {
+    await write(draft);
+    if (!(await exists(folder))) {
+      await rename(draft, folder);
+      return;
+    }
+    const names = await readdir(draft);
+    // State that belongs to older weights must not be found beside new ones.
+    for (const name of [VALUE_FILE, OPTIMIZER_FILE])
+      if (!names.includes(name)) await rm(join(folder, name), { force: true });
+    for (const name of names) await rename(join(draft, name), join(folder, name));
+  } finally {
+    await rm(draft, { recursive: true, force: true });
+  }
+}
+
+function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,131 @@
+/**
+ * What the main thread and its workers say to each other. All of it survives structured cloning; weights, gradients, patches and vision features
+ * are shared memory, so a message is small. A job names all it works on: a worker that never saw a model can do the job.
+ */
+import type { ModelConfig } from "../../model/config.ts";
+import type { LoraSpec, OptimizerParams, Sample, SamplingParams } from "../engine.ts";
+import type { LossArrays, MetricSums, PolicyLoss, ValueLoss } from "../losses.ts";
+import type { KernelInfo } from "./kernels/index.ts";
+import type { Freeze, Head } from "./parameters.ts";
+
+/** Weights in shared memory. */
+export type ModelRef = {
+  /** Names these buffers; never used twice. */
+  readonly id: number;
+  /** Grows whenever the values change; a snapshot's never does. */
+  readonly revision: number;
+  readonly config: ModelConfig;
+  readonly head: Head;
+  readonly freeze?: Freeze;
+  readonly weights: SharedArrayBuffer;
+  /** An adapter over frozen weights. */
+  readonly lora?: { readonly spec: LoraSpec; readonly scaling: number; readonly weights: SharedArrayBuffer };
+  /** Where tokenizer and image processor come from. */
+  readonly folder: string;
+  readonly maskedIds: readonly number[];
+};
+
+/** A picture as the model sees it, by the hash of its pixels; the grid is in patches. */
+export type FrameShape = { readonly hash: string; readonly gridH: number; readonly gridW: number };
+/** With its patches, in shared memory. */
+export type FrameRef = FrameShape & { readonly patches: SharedArrayBuffer };
+
+/** What the vision tower made of a picture: the rows for the placeholders, then those of each DeepStack level. */
+export type FeatureRef = readonly SharedArrayBuffer[];
+
+/** Ids start..start+length-1 are the placeholders of a picture. */
+export type Span<Frame> = { readonly start: number; readonly length: number; readonly frame: Frame };
+
+/** One sequence of a batch; `spans` name pictures by their place in the job's list. */
+export type BatchSequence = LossArrays & {
+  readonly ids: Int32Array;
+  readonly spans: readonly { readonly start: number; readonly image: number }[];
+};
+
+export type SequenceResult = {
+  /** Log-probabilities, or values. */
+  readonly outputs: Float32Array;
+  readonly entropy?: Float32Array;
+  readonly loss?: { readonly sum: number; readonly tokens: number; readonly metrics: MetricSums };
+};
+
+export type SampleResult = {
+  readonly sample: Omit<Sample, "version">;
+  /** Prompt ids found in the cache, and prompt ids computed. */
+  readonly cached: number;
+  readonly prefilled: number;
+};
+
+/** First and second moments, laid out like what is trained. */
+export type Moments = { readonly first: SharedArrayBuffer; readonly second: SharedArrayBuffer };
+
+export type LoadedModel = Pick<ModelRef, "config" | "weights" | "lora" | "maskedIds" | "folder">;
+
+/** kind → [what it needs, what it gives]. */
+export type Jobs = {
+  /** Compiles the kernels if need be. */
+  kernels: [Record<never, never>, KernelInfo];
+  load: [{ folder: string; head: Head; freeze?: Freeze; lora?: LoraSpec; seed: number }, LoadedModel];
+  save: [{ model: ModelRef; folder: string; optimizer?: { moments: Moments; step: number } }, null];
+  /** Reads weights, and the optimizer's state if it is there, into the buffers; gives the step. */
+  restore: [{ model: ModelRef; folder: string; moments: Moments }, { step: number }];
+  /** `into` is a buffer that held a picture of the same size. */
+  preprocess: [
+    { folder: string; image: { width: number; height: number; data: Uint8Array }; into?: SharedArrayBuffer },
+    Omit<FrameRef, "hash">,
+  ];
+  encode: [{ model: ModelRef; frame: FrameRef }, FeatureRef];
+  /** One pass over sequences that lie end to end. With a loss, gradients add up in `gradient`. */
+  pack: [
+    {
+      model: ModelRef;
+      sequences: readonly BatchSequence[];
+      frames: readonly FrameRef[];
+      learn?: { loss: PolicyLoss | ValueLoss; gradient: SharedArrayBuffer };
+    },
+    SequenceResult[],
+  ];
+  /** For parameters from..to of the layout: adds the other gradients to the first, in order, and sums its squares for each parameter. */
+  reduce: [{ model: ModelRef; gradients: readonly SharedArrayBuffer[]; from: number; to: number }, number[]];
+  /** Moves parameters from..to along the first gradient (unless there is no `move`), then clears all gradients there. */
+  update: [
+    {
+      model: ModelRef;
+      gradients: readonly SharedArrayBuffer[];
+      moments: Moments;
+      from: number;
+      to: number;
+      move?: { optimizer: OptimizerParams; step: number; scale: number };
+    },
+    null,
+  ];
+  sample: [
+    {
+      model: ModelRef;
+      sequence: string;
+      ids: Int32Array;
+      spans: readonly SampleSpan[];
+      params: SamplingParams;
+    },
+    SampleResult,
+  ];
+};
+
+export type SampleSpan = Span<FrameShape> & { readonly features: FeatureRef };
+
+export type JobKind = keyof Jobs;
+export type JobOf<K extends JobKind> = { readonly kind: K } & Readonly<Jobs[K][0]>;
+export type Job = { [K in JobKind]: JobOf<K> }[JobKind];
+export type JobResult<J extends Job> = Jobs[J["kind"]][1];
+
+export type Note =
+  | { readonly note: "abort"; readonly model: number; readonly id: number }
+  | { readonly note: "release"; readonly model: number; readonly sequence: string }
+  | { readonly note: "forget"; readonly model: number };
+
+export type Request = { readonly id: number; readonly job: Job } | Note;
+export type Reply = {
+  readonly id: number;
+  readonly result?: unknown;
+  readonly error?: { readonly name: string; readonly message: string; readonly stack?: string };
+};

@@ -1,0 +1,143 @@
+/**
+ * Compiles native/ with the system's C++ compiler: plain compiler calls, no node-gyp, nothing fetched. The result lies in a
+ * cache folder under a name that hashes sources, flags, Node ABI and platform, so a stale file can't be loaded, and it is
+ * renamed into place, so that processes may build at once. `saccade doctor --build` calls this ahead of time.
+ */
+
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { homedir, tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export type Build =
+  /** Compiler "cache" and 0 seconds when an earlier build was found. */
+  { file: string; compiler: string; seconds: number } | { problem: string };
+
+/** Contraction is off: a fused multiply-add happens only where the source writes one. */
+const flags = [
+  "-O3",
+  "-std=c++17",
+  "-fPIC",
+  "-fvisibility=hidden",
+  "-ffp-contract=off",
+  "-Wno-psabi",
+  "-DNAPI_VERSION=8",
+];
+
+/** kernels.cc is compiled once per instruction set; the addon picks at load. */
+const variants: { isa: string; flags: string[] }[] = [
+  { isa: "generic", flags: [] },
+  ...(process.arch === "x64" ? [{ isa: "avx2", flags: ["-mavx2", "-mfma"] }] : []),
+];
+
+/** Returns the addon's file, compiling it when the cache does not hold it (or with `force`). */
+export function compileKernels(options: { force?: boolean } = {}): Build {
+  const sources = sourceFolder();
+  if (!sources) return { problem: "the folder native/ with the kernels' sources is missing from this installation" };
+  const file = join(cacheFolder(), `kernels-${sourceKey(sources)}.node`);
+  if (existsSync(file) && !options.force) return { file, compiler: "cache", seconds: 0 };
+  const compiler = findCompiler();
+  if (!compiler) return { problem: `no C++ compiler found (looked for ${compilerNames().join(", ")})` };
+  const headers = headerFolder();
+  if (!headers) return { problem: "the package node-api-headers is missing; run npm install" };
+
+  const start = performance.now();
+  const scratch = mkdtempSync(join(dirname(file), "build-"));
+  try {
+    const objects: string[] = [];
+    for (const { isa, flags: own } of variants) {
+      const object = join(scratch, `${isa}.o`);
+      const problem = run(compiler, [
+        ...flags,
+        ...own,
+        `-DSACCADE_ISA=${isa}`,
+        `-I${headers}`,
+        "-c",
+        join(sources, "kernels.cc"),
+        "-o",
+        object,
+      ]);
+      if (problem) return { problem };
+      objects.push(object);
+    }
+    const built = join(scratch, "kernels.node");
+    const problem = run(compiler, [
+      ...flags,
+      ...(variants.length > 1 ? ["-DSACCADE_WITH_AVX2=1"] : []),
+      `-I${headers}`,
+      "-shared",
+      ...(process.platform === "darwin" ? ["-undefined", "dynamic_lookup"] : []),
+      join(sources, "addon.cc"),
+      ...objects,
+      "-o",
+      built,
+    ]);
+    if (problem) return { problem };
+    renameSync(built, file);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  return { file, compiler: compiler, seconds: (performance.now() - start) / 1000 };
+}
+
+function compilerNames(): string[] {
+  return process.env.CXX ? [process.env.CXX] : ["c++", "g++", "clang++"];
+}
+
+function findCompiler(): string | undefined {
+  return compilerNames().find((name) => run(name, ["--version"]) === undefined);
+}
+
+/** The nearest native/ beside a package.json, upward from this file: it runs from src/ and from dist/. */
+function sourceFolder(): string | undefined {
+  for (let folder = dirname(fileURLToPath(import.meta.url)); ; folder = dirname(folder)) {
+    const native = join(folder, "native");
+    if (existsSync(join(folder, "package.json")) && existsSync(join(native, "kernels.cc"))) return native;
+    if (dirname(folder) === folder) return undefined;
+  }
+}
+
+function headerFolder(): string | undefined {
+  try {
+    return join(dirname(createRequire(import.meta.url).resolve("node-api-headers/package.json")), "include");
+  } catch {
+    return undefined;
+  }
+}
+
+function sourceKey(sources: string): string {
+  const hash = createHash("sha256");
+  for (const name of readdirSync(sources).sort()) hash.update(`${name}\0`).update(readFileSync(join(sources, name)));
+  const { platform, arch, versions, env } = process;
+  const setting = { flags, variants, compiler: env.CXX, abi: versions.modules, platform, arch };
+  return hash.update(JSON.stringify(setting)).digest("hex").slice(0, 32);
+}
+
+/** $SACCADE_CACHE, $XDG_CACHE_HOME/saccade, ~/.cache/saccade, or the temporary folder: the first that can be made. */
+function cacheFolder(): string {
+  const { SACCADE_CACHE, XDG_CACHE_HOME } = process.env;
+  const wanted =
+    SACCADE_CACHE || (XDG_CACHE_HOME ? join(XDG_CACHE_HOME, "saccade") : join(homedir(), ".cache", "saccade"));
+  const spare = join(tmpdir(), "saccade");
+  for (const folder of [wanted, spare]) {
+    try {
+      mkdirSync(folder, { recursive: true });
+      rmSync(mkdtempSync(join(folder, "probe-")), { recursive: true });
+      return folder;
+    } catch {
+      // Not writable: the next one.
+    }
+  }
+  return spare;
+}
+
+/** Calls the compiler; `command` may carry arguments of its own, like CXX="ccache g++". Returns what went wrong. */
+function run(command: string, args: string[]): string | undefined {
+  const [program = command, ...first] = command.trim().split(/\s+/);
+  const { status, error, stderr } = spawnSync(program, [...first, ...args], { encoding: "utf8" });
+  if (status === 0) return undefined;
+  return `${command} failed to compile the kernels\n${args.join(" ")}\n${error ? error.message : stderr.trim()}`;
+}

@@ -1,0 +1,80 @@
+/** What one worker keeps of models between jobs: networks over shared weights, their decoders, and the small files of their folders. */
+import { loadFolder, type ModelFolder } from "../../model/folder.ts";
+import { EngineError } from "../errors.ts";
+import { Decoder } from "./decode.ts";
+import type { ModelRef } from "./jobs.ts";
+import { type Kernels, loadKernels } from "./kernels/index.ts";
+import { Network } from "./network.ts";
+import { Places, placesKey } from "./places.ts";
+import { Arena } from "./tape.ts";
+import { viewParameters } from "./weights.ts";
+
+type Known = { revision: number; readonly network: Network; decoder: Decoder | undefined };
+
+export class Models {
+  readonly kernels: Kernels = loadKernels();
+  readonly arena = new Arena();
+  readonly #known = new Map<number, Known>();
+  readonly #places = new Map<string, Places>();
+  /** Late jobs must not bring a closed model back. */
+  readonly #forgotten = new Set<number>();
+  readonly #folders = new Map<string, Promise<ModelFolder>>();
+
+  /** The network over these weights, as they are now. */
+  network(ref: ModelRef): Network {
+    return this.#find(ref).network;
+  }
+
+  decoder(ref: ModelRef): Decoder {
+    const known = this.#find(ref);
+    const key = placesKey(ref.config);
+    const places = this.#places.get(key) ?? new Places(ref.config, this.kernels);
+    this.#places.set(key, places);
+    known.decoder ??= new Decoder(known.network, places, this.arena);
+    return known.decoder;
+  }
+
+  /** Undefined when this worker never sampled from it. */
+  knownDecoder(id: number): Decoder | undefined {
+    return this.#known.get(id)?.decoder;
+  }
+
+  forget(id: number): void {
+    this.#known.get(id)?.decoder?.close();
+    this.#known.delete(id);
+    this.#forgotten.add(id);
+  }
+
+  /** Tokenizer and image processor of a folder. */
+  folder(path: string): Promise<ModelFolder> {
+    const known = this.#folders.get(path);
+    if (known !== undefined) return known;
+    const loading = loadFolder(path);
+    this.#folders.set(path, loading);
+    // A broken folder may be repaired.
+    loading.catch(() => this.#folders.delete(path));
+    return loading;
+  }
+
+  #find(ref: ModelRef): Known {
+    let known = this.#known.get(ref.id);
+    if (known === undefined) {
+      if (this.#forgotten.has(ref.id)) throw new EngineError("These weights were closed while a job on them waited.");
+      known = { revision: ref.revision, network: buildNetwork(ref, this.kernels), decoder: undefined };
+      this.#known.set(ref.id, known);
+    } else if (known.revision !== ref.revision) {
+      known.network.invalidate();
+      known.revision = ref.revision;
+    }
+    return known;
+  }
+}
+
+function buildNetwork(ref: ModelRef, kernels: Kernels): Network {
+  const { base, adapter } = viewParameters(ref);
+  return new Network(ref.config, kernels, base, {
+    head: ref.head,
+    maskedIds: ref.maskedIds,
+    ...(adapter && ref.lora && { lora: { parameters: adapter, scaling: ref.lora.scaling } }),
+  });
+}

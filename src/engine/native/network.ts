@@ -1,0 +1,536 @@
+/**
+ * Qwen3-VL: a vision tower whose merged patches replace placeholder tokens, and a language model. There are two ways in. `forward`
+ * takes whole sequences packed end to end, for scoring and training: every distinct picture is encoded once and placed wherever it appears.
+ * `forwardCached` takes the next rows of sequences whose keys and values are kept, for sampling. Both run the same layers, only the
+ * attention call differs, and no kernel lets one row see how many others there are: both give the same bits.
+ */
+import type { ModelConfig } from "../../model/config.ts";
+import { LANGUAGE_PREFIX, VISION_PREFIX } from "../../model/parameters.ts";
+import { EngineError } from "../errors.ts";
+import { type RowValues, rowValues, type TokenScores, tokenScores } from "./heads.ts";
+import type { F32, I32, Kernels } from "./kernels/api.ts";
+import type { KvCache } from "./kv-cache.ts";
+import { ADAPTER_PREFIX } from "./lora.ts";
+import * as op from "./ops.ts";
+import { type Head, type Parameters, VALUE_HEAD } from "./parameters.ts";
+import { positionTaps, TextRotary, tokenPositions, VisionRotary } from "./positions.ts";
+import type { Tape, Tensor } from "./tape.ts";
+
+/** A picture: patches [gridH*gridW, 3*frames*size*size] in merge-block order. */
+export type ImagePatches = { readonly patches: F32; readonly gridH: number; readonly gridW: number };
+
+/** What the vision tower made of one picture: rows [tokens, hidden] for the placeholders, and for the first language layers. */
+export type ImageFeatures = { readonly main: F32; readonly deepstack: readonly F32[] };
+
+/** A sequence whose ids from `start` on are the placeholders of picture `image` of the batch; spans ascend. */
+export type PackedSequence = {
+  readonly ids: I32;
+  readonly spans: readonly { readonly start: number; readonly image: number }[];
+};
+export type PackedBatch = { readonly sequences: readonly PackedSequence[]; readonly images: readonly ImagePatches[] };
+
+/** The next ids of one sequence, after `position` ids that are in its cache slot. */
+export type CachedRun = {
+  readonly cache: KvCache;
+  readonly slot: number;
+  readonly position: number;
+  readonly ids: I32;
+  /** (time, height, width) of each id, from `tokenPositions`. */
+  readonly positions: I32;
+  /** Feature rows from.. of a picture belong to ids row..row+count-1 of this run. */
+  readonly features: readonly {
+    readonly row: number;
+    readonly count: number;
+    readonly from: number;
+    readonly features: ImageFeatures;
+  }[];
+};
+
+export type NetworkOptions = {
+  readonly head: Head;
+  /** An adapter over frozen parameters. */
+  readonly lora?: { readonly parameters: Parameters; readonly scaling: number };
+  /** Ids that can't be sampled beside those that config.json names (`<|vision_pad|>` has no place there). */
+  readonly maskedIds?: readonly number[];
+};
+
+type Norm = { readonly weight: op.Param; readonly bias: op.Param };
+type Block = {
+  readonly norm1: Norm;
+  readonly qkv: op.Linear;
+  readonly proj: op.Linear;
+  readonly norm2: Norm;
+  readonly fc1: op.Linear;
+  readonly fc2: op.Linear;
+};
+type Merger = { readonly norm: Norm; readonly fc1: op.Linear; readonly fc2: op.Linear };
+type Layer = {
+  readonly inputNorm: op.Param;
+  readonly q: op.Linear;
+  readonly k: op.Linear;
+  readonly v: op.Linear;
+  readonly qNorm: op.Param;
+  readonly kNorm: op.Param;
+  readonly o: op.Linear;
+  readonly postNorm: op.Param;
+  readonly gate: op.Linear;
+  readonly up: op.Linear;
+  readonly down: op.Linear;
+};
+/** Encoded pictures, one below the other. */
+type Encoded = { readonly main: Tensor; readonly deepstack: readonly Tensor[]; readonly starts: readonly number[] };
+type Attend = (layer: number, q: Tensor, k: Tensor, v: Tensor) => Tensor;
+
+/** Of the vision tower's layer norms; not in config.json. */
+const VISION_EPS = 1e-6;
+
+export class Network {
+  readonly config: ModelConfig;
+  readonly kernels: Kernels;
+  readonly head: Head;
+  /** 1 for every id that may be sampled. */
+  readonly allowed: Uint8Array;
+  /** What training changes: the adapter if there is one. */
+  readonly trained: Parameters;
+  readonly #params = new Map<string, op.Param>();
+  readonly #linears: op.Linear[] = [];
+  readonly #patchEmbed: op.Linear;
+  readonly #positionTable: op.Param;
+  readonly #blocks: readonly Block[];
+  readonly #merger: Merger;
+  readonly #deepstackMergers: readonly Merger[];
+  readonly #embedding: op.Param;
+  readonly #layers: readonly Layer[];
+  readonly #finalNorm: op.Param;
+  readonly #headLayer: op.Linear;
+  readonly #textRotary: TextRotary;
+  readonly #visionRotary: VisionRotary;
+
+  constructor(config: ModelConfig, kernels: Kernels, parameters: Parameters, options: NetworkOptions) {
+    const { vision, text, ids } = config;
+    const { lora } = options;
+    this.config = config;
+    this.kernels = kernels;
+    this.head = options.head;
+    this.trained = lora?.parameters ?? parameters;
+    this.allowed = new Uint8Array(text.vocabSize).fill(1);
+    for (const id of [ids.imageToken, ids.videoToken, ids.visionStart, ids.visionEnd, ...(options.maskedIds ?? [])])
+      this.allowed[id] = 0;
+    this.#textRotary = new TextRotary(text.ropeTheta, text.headDim, text.mropeSection);
+    this.#visionRotary = new VisionRotary(vision.ropeTheta, vision.hiddenSize / vision.heads);
+
+    const param = (name: string, owner = parameters): op.Param => {
+      const known = this.#params.get(name);
+      if (known !== undefined) return known;
+      const made: op.Param = { value: owner.view(name), grad: null };
+      this.#params.set(name, made);
+      return made;
+    };
+    const linear = (module: string, out: number, from: number, bias: boolean): op.Linear => {
+      const nameA = `${ADAPTER_PREFIX}${module}.lora_A.weight`;
+      const a = lora?.parameters.find(nameA);
+      let branch: op.LoraBranch | null = null;
+      if (lora !== undefined && a !== undefined) {
+        const rank = a.shape[0] as number;
+        branch = {
+          a: new op.Linear(rank, from, param(nameA, lora.parameters)),
+          b: new op.Linear(out, rank, param(`${ADAPTER_PREFIX}${module}.lora_B.weight`, lora.parameters)),
+          scaling: lora.scaling,
+        };
+      }
+      const made = new op.Linear(out, from, param(`${module}.weight`), bias ? param(`${module}.bias`) : null, branch);
+      this.#linears.push(made);
+      return made;
+    };
+    const norm = (name: string): Norm => ({ weight: param(`${name}.weight`), bias: param(`${name}.bias`) });
+
+    const eyes = VISION_PREFIX;
+    const width = vision.hiddenSize;
+    this.#patchEmbed = linear(
+      `${eyes}patch_embed.proj`,
+      width,
+      3 * vision.temporalPatchSize * vision.patchSize ** 2,
+      true,
+    );
+    this.#positionTable = param(`${eyes}pos_embed.weight`);
+    this.#blocks = Array.from({ length: vision.depth }, (_, i) => {
+      const block = `${eyes}blocks.${i}.`;
+      return {
+        norm1: norm(`${block}norm1`),
+        qkv: linear(`${block}attn.qkv`, 3 * width, width, true),
+        proj: linear(`${block}attn.proj`, width, width, true),
+        norm2: norm(`${block}norm2`),
+        fc1: linear(`${block}mlp.linear_fc1`, vision.intermediateSize, width, true),
+        fc2: linear(`${block}mlp.linear_fc2`, width, vision.intermediateSize, true),
+      };
+    });
+    const merged = width * vision.mergeSize ** 2;
+    const merger = (name: string): Merger => ({
+      norm: norm(`${name}.norm`),
+      fc1: linear(`${name}.linear_fc1`, merged, merged, true),
+      fc2: linear(`${name}.linear_fc2`, vision.outHiddenSize, merged, true),
+    });
+    this.#merger = merger(`${eyes}merger`);
+    this.#deepstackMergers = vision.deepstackIndexes.map((_, i) => merger(`${eyes}deepstack_merger_list.${i}`));
+
+    const { hiddenSize, headDim, heads, kvHeads, intermediateSize } = text;
+    this.#embedding = param(`${LANGUAGE_PREFIX}embed_tokens.weight`);
+    this.#layers = Array.from({ length: text.layers }, (_, i) => {
+      const layer = `${LANGUAGE_PREFIX}layers.${i}.`;
+      return {
+        inputNorm: param(`${layer}input_layernorm.weight`),
+        q: linear(`${layer}self_attn.q_proj`, heads * headDim, hiddenSize, false),
+        k: linear(`${layer}self_attn.k_proj`, kvHeads * headDim, hiddenSize, false),
+        v: linear(`${layer}self_attn.v_proj`, kvHeads * headDim, hiddenSize, false),
+        qNorm: param(`${layer}self_attn.q_norm.weight`),
+        kNorm: param(`${layer}self_attn.k_norm.weight`),
+        o: linear(`${layer}self_attn.o_proj`, hiddenSize, heads * headDim, false),
+        postNorm: param(`${layer}post_attention_layernorm.weight`),
+        gate: linear(`${layer}mlp.gate_proj`, intermediateSize, hiddenSize, false),
+        up: linear(`${layer}mlp.up_proj`, intermediateSize, hiddenSize, false),
+        down: linear(`${layer}mlp.down_proj`, hiddenSize, intermediateSize, false),
+      };
+    });
+    this.#finalNorm = param(`${LANGUAGE_PREFIX}norm.weight`);
+    const scoreName = `${ADAPTER_PREFIX}${VALUE_HEAD}`;
+    const adapterScore = lora?.parameters.find(scoreName) === undefined ? undefined : lora.parameters;
+    const headParam =
+      options.head === "value"
+        ? adapterScore === undefined
+          ? param(VALUE_HEAD)
+          : param(scoreName, adapterScore)
+        : text.tied
+          ? this.#embedding
+          : param("lm_head.weight");
+    this.#headLayer = new op.Linear(options.head === "value" ? 1 : text.vocabSize, hiddenSize, headParam);
+    this.#linears.push(this.#headLayer);
+  }
+
+  /** The values of the parameters changed: packed copies are stale. */
+  invalidate(): void {
+    for (const linear of this.#linears) linear.invalidate();
+  }
+
+  /** Backward passes add to `flat`, laid out like `trained`. Null: nothing is trained. */
+  setGradient(flat: F32 | null): void {
+    for (const [name, param] of this.#params) {
+      const place = this.trained.find(name);
+      param.grad = flat !== null && place?.trainable ? this.trained.view(name, flat) : null;
+    }
+  }
+
+  /** Final hidden states [all ids, hidden] of whole sequences, one below the other. */
+  forward(tape: Tape, batch: PackedBatch): Tensor {
+    const { config } = this;
+    const total = batch.sequences.reduce((sum, { ids }) => sum + ids.length, 0);
+    const ids = new Int32Array(total);
+    const positions = new Int32Array(total * 3);
+    const segments = new Int32Array(batch.sequences.length * 2);
+    const merge = config.vision.mergeSize;
+    const encoded = batch.images.length > 0 ? this.#encode(tape, batch.images) : null;
+    const from: number[] = [];
+    const to: number[] = [];
+    let start = 0;
+    for (const [i, sequence] of batch.sequences.entries()) {
+      const { length } = sequence.ids;
+      this.#checkIds(sequence.ids, length);
+      ids.set(sequence.ids, start);
+      segments.set([start, length], i * 2);
+      const spans = sequence.spans.map((span) => {
+        const image = batch.images[span.image];
+        const first = encoded?.starts[span.image];
+        if (image === undefined || first === undefined) {
+          throw new EngineError(`A sequence shows picture ${span.image}, but the batch has ${batch.images.length}.`);
+        }
+        const tokens = (image.gridH * image.gridW) / merge ** 2;
+        if (span.start + tokens > length) {
+          throw new EngineError(
+            `A picture of ${tokens} tokens does not fit at ${span.start} in a sequence of ${length} ids.`,
+          );
+        }
+        for (let t = 0; t < tokens; t++) {
+          from.push(first + t);
+          to.push(start + span.start + t);
+        }
+        return { start: span.start, gridH: image.gridH, gridW: image.gridW };
+      });
+      tokenPositions(positions.subarray(start * 3), length, spans, merge, 0);
+      start += length;
+    }
+    const { heads, kvHeads, headDim } = config.text;
+    const shape = { heads, kvHeads, headDim, causal: true };
+    const whole = (tensor: Tensor) => ({ tensor, at: 0 });
+    return this.#language(tape, ids, positions, encoded, Int32Array.from(from), Int32Array.from(to), (_, q, k, v) =>
+      op.attention(tape, whole(q), whole(k), whole(v), segments, shape),
+    );
+  }
+
+  /** Final hidden states [all new ids, hidden]; the caches then hold the new ids too. Inference only. */
+  forwardCached(tape: Tape, runs: readonly CachedRun[]): Tensor {
+    const { heads, kvHeads, headDim, hiddenSize } = this.config.text;
+    const total = runs.reduce((sum, { ids }) => sum + ids.length, 0);
+    const ids = new Int32Array(total);
+    const positions = new Int32Array(total * 3);
+    const tables = new Map<KvCache, number[]>();
+    const pieces: { readonly from: number; readonly count: number; readonly features: ImageFeatures }[] = [];
+    const to: number[] = [];
+    let start = 0;
+    for (const run of runs) {
+      const { length } = run.ids;
+      this.#checkIds(run.ids, run.position + length);
+      if (run.position + length > run.cache.capacity) {
+        throw new EngineError(
+          `A sequence of ${run.position + length} ids does not fit its cache of ${run.cache.capacity}.`,
+        );
+      }
+      ids.set(run.ids, start);
+      positions.set(run.positions.subarray(0, length * 3), start * 3);
+      const table = tables.get(run.cache) ?? [];
+      tables.set(run.cache, table);
+      table.push(start, length, run.cache.offset(run.slot), run.position);
+      for (const piece of run.features) {
+        pieces.push(piece);
+        for (let i = 0; i < piece.count; i++) to.push(start + piece.row + i);
+      }
+      start += length;
+    }
+    const assemble = (level: (features: ImageFeatures) => F32): Tensor => {
+      const rows = tape.tensor(to.length, hiddenSize, false);
+      let at = 0;
+      for (const { from, count, features } of pieces) {
+        rows.data.set(level(features).subarray(from * hiddenSize, (from + count) * hiddenSize), at * hiddenSize);
+        at += count;
+      }
+      return rows;
+    };
+    const encoded =
+      to.length === 0
+        ? null
+        : {
+            main: assemble(({ main }) => main),
+            deepstack: this.#deepstackMergers.map((_, i) => assemble(({ deepstack }) => deepstack[i] as F32)),
+          };
+    const lists = [...tables].map(([cache, table]) => ({ cache, table: Int32Array.from(table) }));
+    const { kernels } = this;
+    const scale = 1 / Math.sqrt(headDim);
+    const rows = Int32Array.from(to.keys());
+    return this.#language(tape, ids, positions, encoded, rows, Int32Array.from(to), (layer, q, k, v) => {
+      const out = tape.tensor(total, heads * headDim, false);
+      for (const { cache, table } of lists) {
+        const keys = cache.keys[layer] as F32;
+        const values = cache.values[layer] as F32;
+        kernels.cacheWrite(keys, values, k.data, k.dim, v.data, v.dim, table, cache.capacity, kvHeads, headDim);
+        // biome-ignore format: one kernel call
+        kernels.attentionCached(out.data, out.dim, q.data, q.dim, keys, values, table, cache.capacity, heads, kvHeads, headDim, scale);
+      }
+      return out;
+    });
+  }
+
+  /** What the vision tower makes of pictures, in arrays of their own. The same bits whatever pictures are encoded together. */
+  encode(tape: Tape, images: readonly ImagePatches[]): ImageFeatures[] {
+    if (images.length === 0) return [];
+    const { main, deepstack, starts } = this.#encode(tape, images);
+    const { hiddenSize } = this.config.text;
+    return images.map((_, i) => {
+      const cut = ({ data, rows }: Tensor) =>
+        data.slice((starts[i] as number) * hiddenSize, (starts[i + 1] ?? rows) * hiddenSize);
+      return { main: cut(main), deepstack: deepstack.map(cut) };
+    });
+  }
+
+  /** Log-probabilities and entropies of targets[row] under the distribution that is sampled: tempered, without the vision ids. */
+  logprobs(
+    tape: Tape,
+    hidden: Tensor,
+    targets: I32,
+    temperature: F32,
+    allowed: Uint8Array | null = this.allowed,
+  ): TokenScores {
+    if (this.head !== "lm") throw new EngineError("A critic has no language head; ask it for values.");
+    return tokenScores(tape, hidden, this.#headLayer, targets, temperature, allowed);
+  }
+
+  /** The value of every row, from a value head. */
+  values(tape: Tape, hidden: Tensor): RowValues {
+    if (this.head !== "value")
+      throw new EngineError("A language model has no value head; ask it for log-probabilities.");
+    return rowValues(tape, hidden, this.#headLayer);
+  }
+
+  /** Plain logits [rows.length, vocab] of some rows, nothing masked. Not differentiable. */
+  logits(tape: Tape, hidden: Tensor, rows: I32): Tensor {
+    if (this.head !== "lm") throw new EngineError("A critic has no language head; ask it for values.");
+    const { kernels } = this;
+    const { out: vocab, in: dim } = this.#headLayer;
+    const chosen = tape.take(rows.length * dim);
+    kernels.gatherRows(chosen, hidden.data, rows, rows.length, dim);
+    const logits = tape.tensor(rows.length, vocab, false);
+    kernels.matmulPacked(
+      logits.data,
+      vocab,
+      chosen,
+      dim,
+      this.#headLayer.packed(kernels),
+      null,
+      rows.length,
+      vocab,
+      dim,
+      0,
+    );
+    tape.give(chosen);
+    return logits;
+  }
+
+  #checkIds(ids: I32, length: number): void {
+    const { vocabSize, maxPositions } = this.config.text;
+    if (length > maxPositions) {
+      throw new EngineError(
+        `A sequence of ${length} ids is longer than the model's context of ${maxPositions}. Use fewer turns, smaller pictures or a shorter reply.`,
+      );
+    }
+    for (const id of ids) {
+      if (id < 0 || id >= vocabSize)
+        throw new EngineError(`Token id ${id} is outside the vocabulary of ${vocabSize}. Check the tokenizer.`);
+    }
+  }
+
+  #encode(tape: Tape, images: readonly ImagePatches[]): Encoded {
+    const { vision } = this.config;
+    const { mergeSize: merge, heads } = vision;
+    const headDim = vision.hiddenSize / heads;
+    const side = Math.sqrt(vision.positionEmbeddings);
+    const total = images.reduce((sum, { gridH, gridW }) => sum + gridH * gridW, 0);
+    const cos = tape.take((total * headDim) / 2);
+    const sin = tape.take((total * headDim) / 2);
+    const tapIds = new Int32Array(total * 4);
+    const tapWeights = tape.take(total * 4);
+    const segments = new Int32Array(images.length * 2);
+    const starts: number[] = [];
+    let start = 0;
+    for (const [i, { patches, gridH, gridW }] of images.entries()) {
+      const count = gridH * gridW;
+      if (gridH % merge !== 0 || gridW % merge !== 0 || patches.length !== count * this.#patchEmbed.in) {
+        throw new EngineError(
+          `A picture of ${gridH}×${gridW} patches must divide into blocks of ${merge} and bring ${this.#patchEmbed.in} numbers for each patch.`,
+        );
+      }
+      this.#visionRotary.fill(
+        cos.subarray((start * headDim) / 2),
+        sin.subarray((start * headDim) / 2),
+        gridH,
+        gridW,
+        merge,
+      );
+      positionTaps(tapIds.subarray(start * 4), tapWeights.subarray(start * 4), side, gridH, gridW, merge);
+      segments.set([start, count], i * 2);
+      starts.push(start / merge ** 2);
+      start += count;
+    }
+
+    let x = op.embedPatches(
+      tape,
+      images.map(({ patches }) => patches),
+      this.#patchEmbed,
+    );
+    op.addMixed(tape, x, this.#positionTable, tapIds, tapWeights, 4);
+    const shape = { heads, kvHeads: heads, headDim, causal: false };
+    const deepstack: Tensor[] = [];
+    for (const [i, block] of this.#blocks.entries()) {
+      const attended = op.layerNorm(tape, x, block.norm1.weight, block.norm1.bias, VISION_EPS);
+      const qkv = op.linear(tape, attended, block.qkv);
+      tape.drop(attended);
+      // Queries and keys are neighbours: one call turns both.
+      op.rope(tape, qkv, cos, sin, 2 * heads, headDim);
+      const at = (part: number) => ({ tensor: qkv, at: part * vision.hiddenSize });
+      const mixed = op.attention(tape, at(0), at(1), at(2), segments, shape);
+      tape.drop(qkv);
+      x = op.addLinear(tape, x, mixed, block.proj);
+      tape.drop(mixed);
+      const normed = op.layerNorm(tape, x, block.norm2.weight, block.norm2.bias, VISION_EPS);
+      const wide = op.linear(tape, normed, block.fc1);
+      tape.drop(normed);
+      const active = op.gelu(tape, wide, "tanh");
+      tape.drop(wide);
+      x = op.addLinear(tape, x, active, block.fc2);
+      tape.drop(active);
+      const level = vision.deepstackIndexes.indexOf(i);
+      const merger = this.#deepstackMergers[level];
+      if (merger !== undefined) deepstack.push(this.#merge(tape, x, merger));
+    }
+    const main = this.#merge(tape, x, this.#merger);
+    tape.drop(x);
+    return { main, deepstack, starts };
+  }
+
+  /** Blocks of patches to tokens. The norm's size says whether it works on patches or on blocks. */
+  #merge(tape: Tape, x: Tensor, { norm, fc1, fc2 }: Merger): Tensor {
+    const normed = op.layerNorm(tape, x, norm.weight, norm.bias, VISION_EPS, fc1.in);
+    const wide = op.linear(tape, normed, fc1);
+    tape.drop(normed);
+    const active = op.gelu(tape, wide, "erf");
+    tape.drop(wide);
+    const y = op.linear(tape, active, fc2);
+    tape.drop(active);
+    return y;
+  }
+
+  /** The language model over rows of any sequences; rows `to[i]` are feature rows `from[i]`. */
+  #language(
+    tape: Tape,
+    ids: I32,
+    positions: I32,
+    encoded: Pick<Encoded, "main" | "deepstack"> | null,
+    from: I32,
+    to: I32,
+    attend: Attend,
+  ): Tensor {
+    const { text } = this.config;
+    const { headDim, heads, kvHeads, eps } = text;
+    const rows = ids.length;
+    const cos = tape.take((rows * headDim) / 2);
+    const sin = tape.take((rows * headDim) / 2);
+    this.#textRotary.fill(cos, sin, positions, rows);
+    const placed = (source: Tensor | undefined) =>
+      source === undefined || from.length === 0 ? null : { source, from, to };
+
+    let x = op.embed(tape, this.#embedding, ids, text.hiddenSize, placed(encoded?.main));
+    if (encoded !== null) tape.drop(encoded.main);
+    for (const [i, layer] of this.#layers.entries()) {
+      const attended = op.rmsNorm(tape, x, layer.inputNorm, eps);
+      const rawQ = op.linear(tape, attended, layer.q);
+      const rawK = op.linear(tape, attended, layer.k);
+      const v = op.linear(tape, attended, layer.v);
+      tape.drop(attended);
+      const q = op.rmsNorm(tape, rawQ, layer.qNorm, eps);
+      const k = op.rmsNorm(tape, rawK, layer.kNorm, eps);
+      tape.drop(rawQ);
+      tape.drop(rawK);
+      op.rope(tape, q, cos, sin, heads, headDim);
+      op.rope(tape, k, cos, sin, kvHeads, headDim);
+      const mixed = attend(i, q, k, v);
+      tape.drop(q);
+      tape.drop(k);
+      tape.drop(v);
+      x = op.addLinear(tape, x, mixed, layer.o);
+      tape.drop(mixed);
+      const normed = op.rmsNorm(tape, x, layer.postNorm, eps);
+      const gate = op.linear(tape, normed, layer.gate);
+      const up = op.linear(tape, normed, layer.up);
+      tape.drop(normed);
+      const active = op.siluMul(tape, gate, up);
+      tape.drop(gate);
+      tape.drop(up);
+      x = op.addLinear(tape, x, active, layer.down);
+      tape.drop(active);
+      const features = placed(encoded?.deepstack[i]);
+      if (features !== null) {
+        op.addPlaced(tape, x, features);
+        tape.drop(features.source);
+      }
+    }
+    const hidden = op.rmsNorm(tape, x, this.#finalNorm, eps);
+    tape.drop(x);
+    return hidden;
+  }
+}

@@ -1,0 +1,38 @@
+import { describe, expect, test } from "vitest";
+import { NumpyRandom } from "../../core/random-numpy.ts";
+import { PACK_TOKENS, planShards, SHARDS } from "./packing.ts";
+
+describe("planShards", () => {
+  test("every sequence lies in exactly one pack, and packs keep to their size", () => {
+    const random = new NumpyRandom(1);
+    for (let round = 0; round < 50; round++) {
+      const sizes = Array.from({ length: random.integers(0, 40) }, () => ({
+        tokens: random.integers(1, 5000),
+        patches: random.integers(0, 4000),
+      }));
+      const plan = planShards(sizes);
+      expect(plan).toHaveLength(SHARDS);
+      expect(plan.flat(2).sort((a, b) => a - b)).toEqual(sizes.map((_, i) => i));
+      for (const pack of plan.flat()) {
+        const tokens = pack.reduce((sum, i) => sum + sizes[i]!.tokens, 0);
+        expect(pack.length === 1 || tokens <= PACK_TOKENS).toBe(true);
+      }
+    }
+  });
+
+  test("equal sequences spread evenly, in order", () => {
+    const sizes = Array.from({ length: 16 }, () => ({ tokens: 10, patches: 0 }));
+    expect(planShards(sizes)).toEqual(Array.from({ length: 8 }, (_, i) => [[i, i + 8]]));
+  });
+
+  test("few sequences leave shards empty", () => {
+    expect(planShards([{ tokens: 5, patches: 0 }]).filter((packs) => packs.length > 0)).toEqual([[[0]]]);
+  });
+
+  test("work is balanced within the longest sequence", () => {
+    const random = new NumpyRandom(2);
+    const sizes = Array.from({ length: 64 }, () => ({ tokens: random.integers(50, 900), patches: 0 }));
+    const loads = planShards(sizes).map((packs) => packs.flat().reduce((sum, i) => sum + sizes[i]!.tokens, 0));
+    expect(Math.max(...loads) - Math.min(...loads)).toBeLessThan(900);
+  });
+});

@@ -1,0 +1,166 @@
+/**
+ * Worker threads that compute, so that the main thread never does. `run` gives a job to the next free worker, one at a time each; `send` talks
+ * to a certain worker at once, for sampling, where a worker keeps state. A worker that dies rejects what it was doing with an EngineError and
+ * is replaced when the next job comes; jobs carry all they need, so a new worker knows as much as the old one did.
+ */
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import { ConfigError, DataError, errorMessage, ImageError } from "../../core/errors.ts";
+import { EngineError } from "../errors.ts";
+import type { Job, JobResult, Note, Reply } from "./jobs.ts";
+
+type Pending = {
+  readonly resolve: (value: never) => void;
+  readonly reject: (error: Error) => void;
+  readonly exclusive: boolean;
+};
+type Queued = { readonly job: Job; readonly resolve: (value: never) => void; readonly reject: (error: Error) => void };
+
+type Slot = {
+  worker: Worker | undefined;
+  /** Whether a `run` job is under way. */
+  busy: boolean;
+  readonly pending: Map<number, Pending>;
+};
+
+export class Pool {
+  readonly #slots: Slot[];
+  readonly #queue: Queued[] = [];
+  #nextId = 0;
+  #closed = false;
+
+  constructor(threads = availableParallelism()) {
+    if (!Number.isSafeInteger(threads) || threads < 1) {
+      throw new ConfigError(`The number of threads must be a whole number of at least 1, got ${threads}.`);
+    }
+    this.#slots = Array.from({ length: threads }, () => ({ worker: undefined, busy: false, pending: new Map() }));
+  }
+
+  get threads(): number {
+    return this.#slots.length;
+  }
+
+  /** Runs a job on the next free worker. */
+  run<J extends Job>(job: J): Promise<JobResult<J>> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) return reject(closedError());
+      this.#queue.push({ job, resolve, reject });
+      this.#drain();
+    });
+  }
+
+  /** Gives a job to this worker now, beside whatever it does. `id` names it for notes. */
+  send<J extends Job>(worker: number, job: J): { id: number; result: Promise<JobResult<J>> } {
+    const id = this.#nextId++;
+    const result = new Promise<JobResult<J>>((resolve, reject) => {
+      if (this.#closed) return reject(closedError());
+      this.#post(this.#slot(worker), id, job, { resolve, reject, exclusive: false });
+    });
+    return { id, result };
+  }
+
+  /** Tells one worker, or all that live, something that has no answer. */
+  note(note: Note, worker?: number): void {
+    const slots = worker === undefined ? this.#slots : [this.#slot(worker)];
+    for (const slot of slots) slot.worker?.postMessage(note);
+  }
+
+  /** Ends a worker as a crash would. */
+  async kill(worker: number): Promise<void> {
+    await this.#slot(worker).worker?.terminate();
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    for (const { reject } of this.#queue.splice(0)) reject(closedError());
+    await Promise.all(this.#slots.map((slot) => slot.worker?.terminate()));
+  }
+
+  #slot(worker: number): Slot {
+    return this.#slots[worker] as Slot;
+  }
+
+  #drain(): void {
+    for (const slot of this.#slots) {
+      if (slot.busy) continue;
+      const next = this.#queue.shift();
+      if (next === undefined) return;
+      slot.busy = true;
+      this.#post(slot, this.#nextId++, next.job, { resolve: next.resolve, reject: next.reject, exclusive: true });
+    }
+  }
+
+  #post(slot: Slot, id: number, job: Job, pending: Pending): void {
+    slot.worker ??= this.#spawn(slot);
+    // A worker that waits for nothing lets the process end.
+    if (slot.pending.size === 0) slot.worker.ref();
+    slot.pending.set(id, pending);
+    slot.worker.postMessage({ id, job });
+  }
+
+  #spawn(slot: Slot): Worker {
+    const worker = startWorker();
+    worker.unref();
+    let cause = "it ended without a word";
+    worker.on("message", (reply: Reply) => this.#settle(slot, reply));
+    worker.on("error", (error) => {
+      cause = errorMessage(error);
+    });
+    worker.on("exit", () => {
+      slot.worker = undefined;
+      slot.busy = false;
+      const lost = [...slot.pending.values()];
+      slot.pending.clear();
+      const error = this.#closed
+        ? closedError()
+        : new EngineError(
+            `A worker of the embedded engine died (${cause}). It is replaced; try again, with fewer or shorter sequences if memory ran out.`,
+          );
+      for (const { reject } of lost) reject(error);
+      if (!this.#closed) this.#drain();
+    });
+    return worker;
+  }
+
+  #settle(slot: Slot, reply: Reply): void {
+    const pending = slot.pending.get(reply.id);
+    if (pending === undefined) return;
+    slot.pending.delete(reply.id);
+    if (pending.exclusive) slot.busy = false;
+    if (reply.error === undefined) pending.resolve(reply.result as never);
+    else pending.reject(reviveError(reply.error));
+    this.#drain();
+    if (slot.pending.size === 0) slot.worker?.unref();
+  }
+}
+
+function closedError(): EngineError {
+  return new EngineError("The engine is closed. Make a new one.");
+}
+
+/** Errors lose their class between threads. */
+function reviveError({ name, message, stack }: NonNullable<Reply["error"]>): Error {
+  const types = { ConfigError, DataError, ImageError, EngineError };
+  const type = types[name as keyof typeof types];
+  const error =
+    type === undefined ? new EngineError(`The embedded engine failed: ${name}: ${message}`) : new type(message);
+  if (stack !== undefined) error.stack = stack;
+  return error;
+}
+
+/** From sources the worker is a TypeScript file that `jiti` loads; in the package, `native-worker.js` beside this chunk. */
+function startWorker(): Worker {
+  const source = new URL("./worker.ts", import.meta.url);
+  const built = new URL("./native-worker.js", import.meta.url);
+  if (!import.meta.url.endsWith(".ts")) {
+    if (!existsSync(built)) throw new EngineError(`${fileURLToPath(built)} is missing; install the package again.`);
+    return new Worker(built);
+  }
+  const jiti = createRequire(import.meta.url).resolve("jiti");
+  const bootstrap = `require(${JSON.stringify(jiti)}).createJiti(${JSON.stringify(fileURLToPath(source))})(${JSON.stringify(fileURLToPath(source))})`;
+  return new Worker(bootstrap, { eval: true });
+}

@@ -1,0 +1,133 @@
+/** A worker thread: takes jobs and notes from the main thread and answers each job once. */
+import { parentPort } from "node:worker_threads";
+import { Image } from "../../core/image.ts";
+import type { TokenStream } from "../../model/tokenizer.ts";
+import { EngineError } from "../errors.ts";
+import { loadModel, restoreModel, saveModel } from "./files.ts";
+import type { FeatureRef, Job, JobOf, Jobs, Note, Reply, Request } from "./jobs.ts";
+import { kernelInfo } from "./kernels/index.ts";
+import { Models } from "./models.ts";
+import { Optimizer } from "./optimizer.ts";
+import { runPack } from "./pack.ts";
+import { Tape } from "./tape.ts";
+
+let models: Models | undefined;
+const known = () => {
+  models ??= new Models();
+  return models;
+};
+
+const handlers: {
+  [K in keyof Jobs]: (job: JobOf<K>, id: number) => Jobs[K][1] | Promise<Jobs[K][1]>;
+} = {
+  kernels: () => kernelInfo(),
+  load: (job) => loadModel(known(), job),
+  save: (job) => saveModel(known(), job),
+  restore: (job) => restoreModel(known(), job),
+  preprocess,
+  encode,
+  pack: (job) => runPack(known().network(job.model), known().arena, job),
+  reduce,
+  update,
+  sample,
+};
+
+async function preprocess({ folder, image, into }: JobOf<"preprocess">): Promise<Jobs["preprocess"][1]> {
+  const { processor } = await known().folder(folder);
+  const { patches, gridH, gridW } = processor.preprocess(new Image(image.width, image.height, image.data));
+  return { patches: share(patches, into), gridH, gridW };
+}
+
+function encode({ model, frame }: JobOf<"encode">): FeatureRef {
+  const { arena, kernels } = known();
+  const tape = new Tape(kernels, arena, "inference");
+  try {
+    const image = { patches: new Float32Array(frame.patches), gridH: frame.gridH, gridW: frame.gridW };
+    return known()
+      .network(model)
+      .encode(tape, [image])
+      .flatMap(({ main, deepstack }) => [main, ...deepstack].map((level) => share(level)));
+  } finally {
+    tape.release();
+  }
+}
+
+function reduce({ model, gradients, from, to }: JobOf<"reduce">): number[] {
+  const { kernels } = known();
+  const { layout } = known().network(model).trained;
+  const flats = gradients.map((buffer) => new Float32Array(buffer));
+  return layout.slice(from, to).map(({ offset, size, trainable }) => {
+    if (!trainable) return 0;
+    const [total, ...others] = flats.map((flat) => flat.subarray(offset, offset + size));
+    if (total === undefined) return 0;
+    for (const other of others) kernels.axpy(total, 1, other, size);
+    return kernels.sumSquares(total, size);
+  });
+}
+
+function update({ model, gradients, moments, from, to, move }: JobOf<"update">): null {
+  const { trained } = known().network(model);
+  const part = trained.layout.slice(from, to);
+  const flats = gradients.map((buffer) => new Float32Array(buffer));
+  const [gradient] = flats;
+  if (move !== undefined && gradient !== undefined) {
+    new Optimizer(known().kernels, trained, moments).update(part, gradient, move.optimizer, move.scale, move.step);
+  }
+  for (const { offset, size } of part) for (const flat of flats) flat.fill(0, offset, offset + size);
+  return null;
+}
+
+/** Samples that wait for their tokenizer. */
+const opening = new Set<number>();
+
+async function sample(job: JobOf<"sample">, id: number): Promise<Jobs["sample"][1]> {
+  const { model, sequence, ids, spans, params } = job;
+  const decoder = known().decoder(model);
+  let stream: TokenStream | undefined;
+  if (params.stopStrings?.length) {
+    opening.add(id);
+    const { tokenizer } = await known().folder(model.folder);
+    if (!opening.delete(id)) throw new EngineError("The sample was aborted.");
+    stream = tokenizer.stream();
+  }
+  return new Promise((resolve, reject) => {
+    decoder.submit({ id, sequence, ids, spans, params, resolve, reject, ...(stream && { stream }) });
+  });
+}
+
+/** A copy in shared memory, in `into` if it has the size. */
+function share(values: Float32Array, into?: SharedArrayBuffer): SharedArrayBuffer {
+  const buffer = into?.byteLength === values.byteLength ? into : new SharedArrayBuffer(values.byteLength);
+  new Float32Array(buffer).set(values);
+  return buffer;
+}
+
+function take(note: Note): void {
+  switch (note.note) {
+    case "abort":
+      opening.delete(note.id);
+      models?.knownDecoder(note.model)?.abort(note.id);
+      return;
+    case "release":
+      models?.knownDecoder(note.model)?.release(note.sequence);
+      return;
+    case "forget":
+      models?.forget(note.model);
+      return;
+  }
+}
+
+async function answer(id: number, job: Job): Promise<Reply> {
+  try {
+    const handler = handlers[job.kind] as (job: Job, id: number) => unknown;
+    return { id, result: await handler(job, id) };
+  } catch (error) {
+    const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
+    return { id, error: { name, message, ...(stack !== undefined && { stack }) } };
+  }
+}
+
+parentPort?.on("message", (request: Request) => {
+  if ("note" in request) take(request);
+  else void answer(request.id, request.job).then((reply) => parentPort?.postMessage(reply));
+});

@@ -1,0 +1,296 @@
+/**
+ * A model is a Hugging Face folder everywhere. This reads one (configuration, tokenizer, template, image processor,
+ * weights, all checked against each other), makes a new one from a preset that `transformers` and vLLM load, and saves
+ * trained weights beside the files they came with.
+ */
+import { copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import { ConfigError, DataError, errorMessage } from "../core/errors.ts";
+import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import {
+  checkConfig,
+  configJson,
+  type ModelConfig,
+  parseConfig,
+  type TextConfig,
+  type VisionConfig,
+} from "./config.ts";
+import { ImageProcessor, preprocessorJson } from "./image-processor.ts";
+import { initialParameters, parameterShapes } from "./parameters.ts";
+import { findPreset, type PresetName } from "./presets.ts";
+import { Renderer } from "./renderer.ts";
+import { readShardedSafetensors, type Tensor, type Tensors, writeSafetensors } from "./safetensors.ts";
+import { CHAT_TEMPLATE, compileTemplate } from "./template.ts";
+import { Tokenizer } from "./tokenizer.ts";
+import { tokenizerConfigJson, trainTokenizer } from "./train-tokenizer.ts";
+
+/** How the model's makers mean it to be sampled. */
+export type GenerationConfig = {
+  /** Ids that end a reply; the end-of-turn id is the first. */
+  readonly eos: readonly number[];
+  readonly temperature?: number;
+  readonly topK?: number;
+  readonly topP?: number;
+};
+
+export type ModelFolder = {
+  readonly path: string;
+  readonly config: ModelConfig;
+  readonly tokenizer: Tokenizer;
+  readonly processor: ImageProcessor;
+  readonly renderer: Renderer;
+  readonly generation: GenerationConfig;
+};
+
+export async function loadFolder(path: string): Promise<ModelFolder> {
+  const config = await readConfig(path);
+  const tokenizerConfig = (await readJson(join(path, "tokenizer_config.json"), true)) ?? {};
+  const tokenizerFile = join(path, "tokenizer.json");
+  const tokenizer = new Tokenizer(await readJson(tokenizerFile), tokenizerConfig, tokenizerFile);
+  if (tokenizer.size > config.text.vocabSize) {
+    throw new ConfigError(
+      `${path}: tokenizer.json has ${tokenizer.size} tokens, but the model only ${config.text.vocabSize}. ` +
+        "config.json and tokenizer.json must come from the same model.",
+    );
+  }
+  const processor = await readProcessor(path, config);
+  const { source, file } = await readTemplate(path, tokenizerConfig);
+  const template = compileTemplate(source, namedTokens(tokenizerConfig), file);
+  const renderer = new Renderer({ template, tokenizer, processor, ids: config.ids });
+  const generation = await readGeneration(path, config, renderer.endOfTurn);
+  return { path: resolve(path), config, tokenizer, processor, renderer, generation };
+}
+
+export async function readConfig(path: string): Promise<ModelConfig> {
+  const file = join(path, "config.json");
+  return parseConfig(await readJson(file), file);
+}
+
+/** All parameters in the order of `parameterShapes`, names and shapes checked. */
+export async function readWeights(path: string, config?: ModelConfig): Promise<Tensors> {
+  return orderWeights(await readShardedSafetensors(path), config ?? (await readConfig(path)), path);
+}
+
+/** Checks names and shapes against the configuration and returns the tensors in the order of `parameterShapes`. */
+export function orderWeights(tensors: Tensors, config: ModelConfig, path = "The weights"): Tensors {
+  const shapes = parameterShapes(config);
+  const missing = [...shapes.keys()].filter((name) => !tensors.has(name));
+  // A tied head may be stored all the same; it is the embedding.
+  const unexpected = [...tensors.keys()].filter((name) => !shapes.has(name) && name !== "lm_head.weight");
+  const misshapen = [...shapes].flatMap(([name, shape]) => {
+    const found = tensors.get(name)?.shape;
+    if (found === undefined || (found.length === shape.length && found.every((side, i) => side === shape[i])))
+      return [];
+    return [`${name} is [${found.join(", ")}] and should be [${shape.join(", ")}]`];
+  });
+  const problems = [list("missing", missing), list("unexpected", unexpected), list("wrong shape", misshapen)];
+  if (problems.some((problem) => problem !== "")) {
+    throw new DataError(
+      `${path}: the weights do not fit config.json. ${problems.filter((problem) => problem !== "").join(" ")} ` +
+        "config.json and the weights must come from the same model.",
+    );
+  }
+  return new Map([...shapes.keys()].map((name) => [name, tensors.get(name) as Tensor]));
+}
+
+export type CreateOptions = {
+  readonly preset?: PresetName;
+  /** Changes to the preset. The vocabulary is `vocab`, and the vision output width follows the language width. */
+  readonly text?: Partial<Omit<TextConfig, "vocabSize">>;
+  readonly vision?: Partial<Omit<VisionConfig, "outHiddenSize">>;
+  /** Most tokens in the vocabulary. */
+  readonly vocab?: number;
+  readonly seed?: number;
+  /** Text to train the tokenizer on; absent: everything our worlds and protocols say. */
+  readonly corpus?: Iterable<string>;
+  /** Pictures are resized to between this many pixels; one token is 32 × 32. */
+  readonly minPixels?: number;
+  readonly maxPixels?: number;
+};
+
+/** Writes a complete folder with random weights and returns its configuration. */
+export async function createFolder(path: string, options: CreateOptions = {}): Promise<ModelConfig> {
+  const preset = findPreset(options.preset ?? "nano");
+  await mkdir(path, { recursive: true });
+  if ((await readdir(path)).length > 0) {
+    throw new ConfigError(`${path} is not empty; name a new folder for the model.`);
+  }
+  const corpus = options.corpus ?? (await (await import("./corpus.ts")).collectCorpus());
+  const tokenizerFile = trainTokenizer(corpus, options.vocab ?? preset.vocab);
+  const tokenizer = new Tokenizer(tokenizerFile);
+  const text = { ...preset.text, ...options.text, vocabSize: tokenizer.size };
+  const config = checkConfig({
+    text,
+    vision: { ...preset.vision, ...options.vision, outHiddenSize: text.hiddenSize },
+    ids: {
+      imageToken: tokenizer.specialId("<|image_pad|>"),
+      videoToken: tokenizer.specialId("<|video_pad|>"),
+      visionStart: tokenizer.specialId("<|vision_start|>"),
+      visionEnd: tokenizer.specialId("<|vision_end|>"),
+      eos: [tokenizer.specialId("<|im_end|>"), tokenizer.specialId("<|endoftext|>")],
+      pad: tokenizer.specialId("<|endoftext|>"),
+    },
+  });
+  const token = config.vision.patchSize * config.vision.mergeSize;
+  // One token at least; 256 at most, which is 512 × 512 pixels under the presets.
+  const processorFile = preprocessorJson(
+    config.vision,
+    options.minPixels ?? token ** 2,
+    options.maxPixels ?? 256 * token ** 2,
+  );
+  const json = (name: string, value: Json) => writeFile(join(path, name), `${JSON.stringify(value, null, 2)}\n`);
+  await json("tokenizer.json", tokenizerFile);
+  await json("tokenizer_config.json", tokenizerConfigJson(config.text.maxPositions));
+  await json("preprocessor_config.json", processorFile);
+  const { image_processor_type: _, ...frames } = processorFile;
+  await json("video_preprocessor_config.json", { ...frames, video_processor_type: "Qwen3VLVideoProcessor" });
+  await json("generation_config.json", {
+    do_sample: true,
+    eos_token_id: config.ids.eos,
+    pad_token_id: config.ids.pad as number,
+    temperature: 1,
+    top_k: 0,
+    top_p: 1,
+  });
+  await writeFile(join(path, "chat_template.jinja"), CHAT_TEMPLATE);
+  await writeSafetensors(join(path, "model.safetensors"), initialParameters(config, options.seed ?? 0));
+  await json("config.json", configJson(config));
+  return config;
+}
+
+/** Files of a model folder that are neither weights nor configuration. */
+const COMPANIONS = [
+  "generation_config.json",
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "special_tokens_map.json",
+  "added_tokens.json",
+  "vocab.json",
+  "merges.txt",
+  "chat_template.jinja",
+  "chat_template.json",
+  "preprocessor_config.json",
+  "processor_config.json",
+  "video_preprocessor_config.json",
+];
+
+/** Writes `weights` to the folder `to` with the other files of the folder `from`; `config.json` comes last. */
+export async function saveFolder(to: string, from: string, weights: Tensors): Promise<void> {
+  const file = join(from, "config.json");
+  const source = await readJson(file);
+  const ordered = orderWeights(weights, parseConfig(source, file), to);
+  await mkdir(to, { recursive: true });
+  if (resolve(to) !== resolve(from)) {
+    const there = new Set(await readdir(from));
+    for (const name of COMPANIONS) if (there.has(name)) await copyFile(join(from, name), join(to, name));
+  }
+  await writeSafetensors(join(to, "model.safetensors"), ordered);
+  await writeFile(join(to, "config.json"), `${JSON.stringify(asFloat32(source), null, 2)}\n`);
+}
+
+/** What we save is 32-bit whatever was loaded, and `transformers` believes the configuration's dtype. */
+function asFloat32(json: unknown): Json {
+  if (!isJsonObject(json)) return json as Json;
+  const entries = Object.entries(json).map(([key, value]) => {
+    if (key === "dtype" || key === "torch_dtype") return [key, "float32"];
+    return [key, isJsonObject(value) ? asFloat32(value) : value];
+  });
+  return Object.fromEntries(entries) as JsonObject;
+}
+
+async function readProcessor(path: string, config: ModelConfig): Promise<ImageProcessor> {
+  const file = join(path, "preprocessor_config.json");
+  // transformers 5 saves the image processor inside processor_config.json.
+  const combined = (await readJson(join(path, "processor_config.json"), true)) as JsonObject | undefined;
+  const json = isJsonObject(combined?.image_processor) ? combined.image_processor : await readJson(file);
+  const processor = new ImageProcessor(json, file);
+  const { patchSize, temporalPatchSize, mergeSize } = config.vision;
+  const agree =
+    processor.patchSize === patchSize &&
+    processor.temporalPatchSize === temporalPatchSize &&
+    processor.mergeSize === mergeSize;
+  if (!agree) {
+    throw new ConfigError(
+      `${file} cuts patches of ${processor.patchSize} pixels × ${processor.temporalPatchSize} frames, merged by ` +
+        `${processor.mergeSize}, but config.json expects ${patchSize} × ${temporalPatchSize}, merged by ${mergeSize}. ` +
+        "Both files must come from the same model.",
+    );
+  }
+  return processor;
+}
+
+async function readTemplate(path: string, tokenizerConfig: unknown): Promise<{ source: string; file: string }> {
+  const file = join(path, "chat_template.jinja");
+  const source = await readFile(file, "utf8").catch(() => undefined);
+  if (source !== undefined) return { source, file };
+  const older = join(path, "chat_template.json");
+  const found = [
+    { json: await readJson(older, true), file: older },
+    { json: tokenizerConfig, file: join(path, "tokenizer_config.json") },
+  ].find(({ json }) => isJsonObject(json) && typeof json.chat_template === "string");
+  if (found === undefined) {
+    throw new ConfigError(`${path} has no chat template: put the model's chat_template.jinja there.`);
+  }
+  return { source: (found.json as { chat_template: string }).chat_template, file: found.file };
+}
+
+const generationSchema = z.looseObject({
+  eos_token_id: z.union([z.int().min(0), z.array(z.int().min(0))]).nullish(),
+  temperature: z.number().min(0).nullish(),
+  top_k: z.int().min(0).nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+});
+
+async function readGeneration(path: string, config: ModelConfig, endOfTurn: number): Promise<GenerationConfig> {
+  const file = join(path, "generation_config.json");
+  const result = generationSchema.safeParse((await readJson(file, true)) ?? {});
+  if (!result.success) {
+    const problems = result.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`);
+    throw new ConfigError(`${file}: ${problems.join("; ")}.`);
+  }
+  const { eos_token_id: eos, temperature, top_k: topK, top_p: topP } = result.data;
+  return {
+    eos: [...new Set([endOfTurn, ...[eos ?? config.ids.eos].flat()])],
+    ...(typeof temperature === "number" ? { temperature } : {}),
+    ...(typeof topK === "number" ? { topK } : {}),
+    ...(typeof topP === "number" ? { topP } : {}),
+  };
+}
+
+/** `bos_token` and its kin, which templates may print; a token is a string or an object with `content`. */
+function namedTokens(tokenizerConfig: unknown): Record<string, string> {
+  if (!isJsonObject(tokenizerConfig)) return {};
+  return Object.fromEntries(
+    Object.entries(tokenizerConfig).flatMap(([key, value]) => {
+      if (!key.endsWith("_token")) return [];
+      const content = isJsonObject(value) ? value.content : value;
+      return typeof content === "string" ? [[key, content]] : [];
+    }),
+  );
+}
+
+/** Undefined when an optional file is not there. */
+async function readJson(file: string, optional = false): Promise<unknown> {
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (error) {
+    if (optional && (error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw new ConfigError(
+      `Can't read ${file}: ${errorMessage(error)}. Name a Hugging Face model folder, or make one with ` +
+        "`saccade model create`.",
+    );
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new DataError(`${file} is not JSON (${errorMessage(error)}). Copy or download it again.`);
+  }
+}
+
+function list(what: string, names: readonly string[]): string {
+  if (names.length === 0) return "";
+  const more = names.length > 3 ? ` and ${names.length - 3} more` : "";
+  return `${what}: ${names.slice(0, 3).join(", ")}${more}.`;
+}

@@ -1,0 +1,11 @@
+/** What a VLM is to us: tokenizer, chat rendering, image processor, Hugging Face checkpoint folder. */
+export * from "./config.ts";
+export * from "./folder.ts";
+export * from "./image-processor.ts";
+export * from "./parameters.ts";
+export * from "./presets.ts";
+export * from "./renderer.ts";
+export * from "./safetensors.ts";
+export * from "./template.ts";
+export * from "./tokenizer.ts";
+export * from "./train-tokenizer.ts";
