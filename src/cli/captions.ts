@@ -1,15 +1,17 @@
 /** Frames with a line under each that says what was played, enlarged so that a person can see them. */
 import { type Image, MAX_PIXELS } from "../core/index.ts";
-import type { Step } from "../envs/index.ts";
 import { Canvas, type Color, resize } from "../images/index.ts";
 
 const INK: Color = [30, 30, 30];
 const GOOD: Color = [16, 120, 50];
 const BAD: Color = [170, 30, 30];
 
+/** How the episode stood after its last frame. */
+export type Verdict = { readonly terminated: boolean; readonly truncated: boolean; readonly success?: boolean };
+
 export type Frame = { readonly image: Image; readonly caption: string };
 
-export function captioned(film: readonly Frame[], last: Step | undefined): Image[] {
+export function captioned(film: readonly Frame[], last: Verdict | undefined): Image[] {
   return film.map(({ image, caption }, index) => {
     const big = enlarge(image, 320);
     const width = Math.max(big.width, 240);

@@ -95,11 +95,12 @@ export class Progress {
 }
 
 /** True once Ctrl-C was pressed; a second press ends the process at once. */
-export function onInterrupt(): { readonly interrupted: boolean } {
+export function onInterrupt(then: () => void = () => {}): { readonly interrupted: boolean } {
   const state = { interrupted: false };
   process.on("SIGINT", () => {
     if (state.interrupted) process.exit(EXIT.interrupted);
     state.interrupted = true;
+    then();
   });
   return state;
 }

@@ -10,7 +10,9 @@ import { doctorCommand } from "./doctor.ts";
 import { envsCommand } from "./envs.ts";
 import { modelCommand } from "./model.ts";
 import { playCommand } from "./play.ts";
+import { runsCommand } from "./runs.ts";
 import { ticketsCommand } from "./tickets.ts";
+import { trainCommand } from "./train.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
   version: string;
@@ -29,6 +31,7 @@ Start here:
   saccade play maze_2d/easy                             play one in the terminal
   saccade play sokoban --oracle --gif solved.gif        watch the oracle solve it
   saccade demos frozen_lake --episodes 100 --out d.jsonl   demonstrations for supervised training
+  saccade train quickstart                              teach a tiny model to cross a frozen lake
 Exit codes: 0 done · 1 failed · 2 wrong usage · 130 interrupted`,
   );
 
@@ -38,6 +41,8 @@ for (const command of [
   demosCommand(),
   ticketsCommand(),
   modelCommand(),
+  trainCommand(),
+  runsCommand(),
   doctorCommand(),
 ]) {
   program.addCommand(command.exitOverride());

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { ConfigError, ImageError } from "../core/errors.ts";
 import { Image } from "../core/image.ts";
-import { type Filter, fitLongSide, resize } from "./resize.ts";
+import { fitLongSide, type ResizeFilter, resize } from "./resize.ts";
 
 /** The picture the Pillow vectors were made from: byte i is floor((31 i² + 17 i) / 64) mod 256. */
 function synthetic(width: number, height: number): Image {
@@ -13,7 +13,7 @@ function synthetic(width: number, height: number): Image {
 const digest = (image: Image) => createHash("sha256").update(image.data).digest("hex").slice(0, 16);
 
 /** From width and height, to width and height, filter, start of SHA-256 over the pixels; Pillow 13.0.0. */
-const PILLOW: [number, number, number, number, Filter, string][] = [
+const PILLOW: [number, number, number, number, ResizeFilter, string][] = [
   [40, 30, 17, 11, "nearest", "80bba02729a4b59b"],
   [40, 30, 17, 11, "lanczos", "7e8c6f5de84c6f6c"],
   [40, 30, 17, 11, "bilinear", "c9c91043742a8a10"],
@@ -65,7 +65,7 @@ describe("resize", () => {
 
   test("refuses sizes and filters that do not exist", () => {
     expect(() => resize(synthetic(2, 2), 0, 2)).toThrow(ImageError);
-    expect(() => resize(synthetic(2, 2), 3, 3, "hamming" as Filter)).toThrow(ConfigError);
+    expect(() => resize(synthetic(2, 2), 3, 3, "hamming" as ResizeFilter)).toThrow(ConfigError);
   });
 });
 

@@ -6,11 +6,11 @@
 import { ConfigError } from "../core/errors.ts";
 import { checkSize, Image } from "../core/image.ts";
 
-export type Filter = "nearest" | "bilinear" | "bicubic" | "lanczos";
+export type ResizeFilter = "nearest" | "bilinear" | "bicubic" | "lanczos";
 
 type Kernel = { readonly support: number; weight(x: number): number };
 
-const KERNELS: Readonly<Record<Exclude<Filter, "nearest">, Kernel>> = {
+const KERNELS: Readonly<Record<Exclude<ResizeFilter, "nearest">, Kernel>> = {
   bilinear: { support: 1, weight: (x) => Math.max(0, 1 - Math.abs(x)) },
   bicubic: { support: 2, weight: (x) => cubic(Math.abs(x)) },
   lanczos: { support: 3, weight: (x) => (x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0) },
@@ -33,7 +33,7 @@ const PRECISION_BITS = 32 - 8 - 2;
 const HALF = 1 << (PRECISION_BITS - 1);
 
 /** The image at a new size; the same image when the size is the same. */
-export function resize(image: Image, width: number, height: number, filter: Filter = "bicubic"): Image {
+export function resize(image: Image, width: number, height: number, filter: ResizeFilter = "bicubic"): Image {
   checkSize(width, height);
   if (width === image.width && height === image.height) return image;
   if (filter === "nearest") return pickNearest(image, width, height);

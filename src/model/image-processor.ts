@@ -91,13 +91,13 @@ export class ImageProcessor {
     const pixels = rounded.width * rounded.height;
     if (pixels > this.maxPixels) {
       const shrink = Math.sqrt((height * width) / this.maxPixels);
-      const fit = (side: number) => Math.max(factor, Math.floor(side / shrink / factor) * factor);
-      return { width: fit(width), height: fit(height) };
+      const toFactor = (side: number) => Math.max(factor, Math.floor(side / shrink / factor) * factor);
+      return { width: toFactor(width), height: toFactor(height) };
     }
     if (pixels < this.minPixels) {
       const grow = Math.sqrt(this.minPixels / (height * width));
-      const fit = (side: number) => Math.ceil((side * grow) / factor) * factor;
-      return { width: fit(width), height: fit(height) };
+      const toFactor = (side: number) => Math.ceil((side * grow) / factor) * factor;
+      return { width: toFactor(width), height: toFactor(height) };
     }
     return rounded;
   }

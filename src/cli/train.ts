@@ -1,0 +1,124 @@
+/** `saccade train`: a recipe, from its warm start to its last checkpoint. Interrupted, it saves; called again, it goes on. */
+import { writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { Command } from "commander";
+import { ConfigError, type Image } from "../core/index.ts";
+import { encodeGif, resize } from "../images/index.ts";
+import { loadEvents, type RunEvent, readFrame, readTrajectories, type TrajectoryRecord } from "../run/index.ts";
+import { checkRecipe, loadRecipe, type Recipe, recipeNames, train } from "../train/index.ts";
+import { captioned } from "./captions.ts";
+import { collect, EXIT, onInterrupt, parseSettings } from "./common.ts";
+import { LiveView } from "./live.ts";
+
+type Flags = { set: string[]; out?: string; resume?: boolean; new?: boolean; dryRun?: boolean };
+
+export function trainCommand(): Command {
+  return new Command("train")
+    .description("train a model by a recipe")
+    .argument("<recipe>", `a file, or one of ${recipeNames().join(", ")}`)
+    .option("--set <key=value>", "change a field of the recipe (repeat), for example --set steps=50", collect, [])
+    .option("--out <folder>", "run folder (default runs/<name>)")
+    .option("--resume", "only go on with a run that is there")
+    .option("--new", "only start a new run")
+    .option("--dry-run", "check the recipe and print it whole, do nothing")
+    .action(runTrain);
+}
+
+async function runTrain(name: string, flags: Flags): Promise<void> {
+  const recipe = loadRecipe(name, parseSettings(flags.set));
+  checkRecipe(recipe);
+  if (flags.resume && flags.new) throw new ConfigError("Choose one of --resume and --new.");
+  if (flags.dryRun) {
+    process.stdout.write(`${JSON.stringify(recipe, null, 2)}\n`);
+    return;
+  }
+  await runRecipe(
+    recipe,
+    resolve(flags.out ?? join("runs", recipe.name)),
+    flags.resume ? "resume" : flags.new ? "new" : "either",
+  );
+}
+
+/** Trains, shows it, and prints what came out. */
+export async function runRecipe(recipe: Recipe, folder: string, mode: "new" | "resume" | "either"): Promise<void> {
+  const { warmStart } = recipe;
+  const warm = warmStart === undefined ? 0 : Math.ceil(warmStart.episodes / warmStart.batch) * warmStart.epochs;
+  const view = new LiveView(warm, recipe.steps);
+  process.stderr.write(`${recipe.name}: ${recipe.expect || "no expected curve is recorded"}\nrun folder: ${folder}\n`);
+  const abort = new AbortController();
+  onInterrupt(() => {
+    process.stderr.write("\nFinishing this step and saving; press Ctrl-C again to stop at once.\n");
+    abort.abort();
+  });
+  const result = await train({ recipe, folder, mode, signal: abort.signal, onEvent: (event) => view.see(event) });
+  view.close();
+  if (!result.finished) {
+    process.stderr.write(`Stopped at step ${result.step}. The same command goes on from there.\n`);
+    process.exitCode = EXIT.interrupted;
+    return;
+  }
+  await report(folder, result.model);
+}
+
+/** Before and after, beside floor and ceiling, and one episode as an animation. */
+async function report(folder: string, model: string): Promise<void> {
+  const { events } = await loadEvents(folder);
+  const evaluations = events.filter((event) => event.kind === "eval");
+  const [first, last] = [evaluations[0], evaluations.at(-1)];
+  if (first !== undefined && last !== undefined) process.stdout.write(`\n${table(first, last)}\n`);
+  const sights = events.filter((event) => event.kind === "sight").at(-1)?.metrics;
+  if (sights) {
+    const [gap, low, high] = ["sight/gap", "sight/gap_low", "sight/gap_high"].map((name) => sights[name]?.toFixed(3));
+    process.stdout.write(
+      `\nsight: own frames make a reply ${gap} nats likelier than another episode's (95 % interval ${low} to ${high})\n`,
+    );
+  }
+  const gif = last && (await writeGif(folder, last.step));
+  process.stdout.write(`model: ${model}\n${gif ? `episode: ${gif}\n` : ""}`);
+}
+
+function table(first: RunEvent, last: RunEvent): string {
+  const cell = (event: RunEvent, name: string) => event.metrics[name]?.toFixed(3) ?? "–";
+  const row = (label: string, name: string) => `| ${label} | ${cell(first, name)} | ${cell(last, name)} |`;
+  const low = (event: RunEvent) => `${cell(event, "eval/success_low")}–${cell(event, "eval/success_high")}`;
+  return [
+    `| ${last.metrics["eval/episodes"] ?? ""} held-out episodes | before (step ${first.step}) | after (step ${last.step}) |`,
+    "|---|---|---|",
+    row("success, sampled", "eval/success"),
+    `| 95 % interval | ${low(first)} | ${low(last)} |`,
+    row("success, greedy", "eval/success_greedy"),
+    row("floor: stop at once", "eval/floor"),
+    row("floor: random play", "eval/random"),
+    row("ceiling: oracle", "eval/ceiling"),
+  ].join("\n");
+}
+
+/** The longest success among the kept evaluation episodes tells most. */
+async function writeGif(folder: string, step: number): Promise<string | undefined> {
+  let chosen: TrajectoryRecord | undefined;
+  for (const record of await readTrajectories(folder, step)) {
+    if (record.split !== "eval") continue;
+    const better = chosen === undefined || Number(record.success) > Number(chosen.success);
+    const longer =
+      chosen !== undefined && record.success === chosen.success && record.turns.length > chosen.turns.length;
+    if (better || longer) chosen = record;
+  }
+  if (chosen === undefined) return undefined;
+  const film: { image: Image; caption: string }[] = [];
+  let caption = "start";
+  for (const [index, hash] of [...chosen.turns.map((turn) => turn.frames[0]), chosen.final?.frames[0]].entries()) {
+    const frame = hash === undefined ? undefined : await readFrame(folder, hash);
+    if (frame !== undefined) film.push({ image: enlarge(frame), caption });
+    caption = `${index + 1}: ${chosen.turns[index]?.actions.join(", ") || "(no action)"}`;
+  }
+  if (film.length === 0) return undefined;
+  const path = join(folder, "episode.gif");
+  const verdict = { terminated: true, truncated: false, success: chosen.success };
+  writeFileSync(path, encodeGif(captioned(film, verdict), { delayMs: 600 }));
+  return path;
+}
+
+function enlarge(frame: Image): Image {
+  const times = Math.max(1, Math.floor(256 / Math.max(frame.width, frame.height)));
+  return times === 1 ? frame : resize(frame, frame.width * times, frame.height * times, "nearest");
+}

@@ -1,0 +1,320 @@
+/**
+ * Who answers in an episode. Every agent has the same door, `reply`: it gets the whole conversation and says the next thing. The
+ * token agent, a ledger over a Sampler, can be trained: it also keeps the token sequences. It renders only what is new to it,
+ * so history is never rendered twice.
+ *
+ * Turns are `joined` (one ledger, the whole episode) or `split` (one ledger per turn). A split ledger copies id spans: the first turn,
+ * the last `history` turns, and the new observation; only its own reply carries loss. The first turn is kept with its reply, because
+ * its prompt explains the task and a conversation alternates.
+ */
+import { ConfigError, DataError } from "../core/errors.ts";
+import type { Awaitable } from "../core/json.ts";
+import type { Message } from "../core/message.ts";
+import { NumpyRandom } from "../core/random-numpy.ts";
+import { mixSeed } from "../core/seed.ts";
+import type { Sampler, SamplingParams, StopReason } from "../engine/engine.ts";
+import type { Env } from "../envs/env.ts";
+import { WorldEnv } from "../envs/world-env.ts";
+import type { ModelFolder } from "../model/folder.ts";
+import { type Given, type LedgerLimits, TokenLedger } from "./ledger.ts";
+import type { Sequence } from "./trajectory.ts";
+
+export interface Agent {
+  /** The answer to a conversation that ends with an observation. Throws `OutOfTokens` when there is no room for it. */
+  reply(messages: readonly Message[], signal: AbortSignal): Promise<string>;
+  /** Why the last reply ended; absent: it was whole. */
+  readonly stopReason?: StopReason;
+  readonly temperature?: number;
+  /** What was sampled, of agents that can be trained. */
+  sequences?(): Sequence[];
+  /** The episode is over. */
+  close?(): void;
+}
+
+/** The context can't take the next observation and a reply to it. */
+export class OutOfTokens extends Error {
+  override name = "OutOfTokens";
+}
+
+/** What an agent may know of the episode it is made for. */
+export type AgentContext = {
+  readonly env: PlayableEnv;
+  readonly seed: number;
+  readonly sibling: number;
+  /** Root of what this episode's sampling seeds are mixed from. */
+  readonly samplingSeed: number;
+};
+/** Makes the agent of one episode. */
+export type AgentFactory = (context: AgentContext) => Agent;
+
+/** Agents that every world brings along; `stop` says `stop` where there is such an action and nothing where there is none. */
+export type BuiltinAgent = "oracle" | "random" | "stop";
+
+/** An environment that may also say what a built-in agent would reply now (undefined: it has no such agent). */
+export interface PlayableEnv extends Env {
+  builtinReply?(agent: BuiltinAgent, seed: number): Awaitable<string | undefined>;
+}
+
+/** What a built-in agent replies in this state; an oracle without a plan gives up as `stop` does. */
+export function builtinReply(env: Env, agent: BuiltinAgent, seed: number): string | undefined {
+  if (!(env instanceof WorldEnv)) return agent === "stop" ? "" : undefined;
+  const { world, protocol } = env;
+  if (agent === "random") return env.randomReply(new NumpyRandom(seed));
+  if (agent === "oracle" && world.solve === undefined) return undefined;
+  if (agent === "oracle" && world.solve?.().length !== 0) return env.oracleReply();
+  const stop = world.actions.find((spec) => spec.name === "stop");
+  return stop === undefined ? "" : protocol.print([{ name: stop.name, payload: stop.example }], world.actions);
+}
+
+/** Oracle, random and stop-at-once agents. */
+export function builtinAgent(kind: BuiltinAgent): AgentFactory {
+  return ({ env, seed, sibling, samplingSeed }) => {
+    let turn = 0;
+    return {
+      async reply() {
+        const draw = mixSeed(kind, samplingSeed, seed, sibling, turn++);
+        const reply = await (env.builtinReply?.(kind, draw) ?? builtinReply(env, kind, draw));
+        if (reply === undefined) {
+          throw new ConfigError(
+            `This environment has no ${kind} agent: it takes a world${kind === "oracle" ? " with solve()" : ""}.`,
+          );
+        }
+        return reply;
+      },
+    };
+  };
+}
+
+/** An agent that says these replies in turn, then the last one over and over. A person's answers come through the same door. */
+export function scriptedAgent(
+  replies: readonly string[] | ((messages: readonly Message[]) => Awaitable<string>),
+): AgentFactory {
+  return () => {
+    let turn = 0;
+    return {
+      async reply(messages) {
+        if (typeof replies === "function") return replies(messages);
+        return replies[Math.min(turn++, replies.length - 1)] ?? "";
+      },
+    };
+  };
+}
+
+/** Messages to ids, wherever that happens: `model/`'s Renderer, or a server's render route. */
+export interface RolloutRenderer {
+  readonly endOfTurn: number;
+  prompt(messages: readonly Message[]): Awaitable<Given>;
+  delta(messages: readonly Message[], options: { readonly ended: boolean }): Awaitable<Given>;
+}
+
+/** What the token agent must know of a model. */
+export type ChatModel = Omit<LedgerLimits, "contextLength"> & {
+  readonly renderer: RolloutRenderer;
+  /** The most ids the model can attend to. */
+  readonly maxPositions: number;
+  /** Ids that end a reply. */
+  readonly stopIds: readonly number[];
+  /** Text of a reply, special tokens left out. */
+  decode(ids: Int32Array): string;
+};
+
+export type ChatModelParts = Pick<ModelFolder, "renderer" | "tokenizer"> & {
+  readonly generation: Pick<ModelFolder["generation"], "eos">;
+  readonly config: {
+    readonly ids: Omit<ModelFolder["config"]["ids"], "eos" | "pad">;
+    readonly text: Pick<ModelFolder["config"]["text"], "maxPositions">;
+  };
+};
+
+/** From a model folder, as `loadFolder` gives it. */
+export function chatModel({ renderer, tokenizer, config, generation }: ChatModelParts): ChatModel {
+  const { imageToken, videoToken, visionStart, visionEnd } = config.ids;
+  return {
+    renderer,
+    imageToken,
+    visionIds: [imageToken, videoToken, visionStart, visionEnd],
+    maxPositions: config.text.maxPositions,
+    stopIds: generation.eos,
+    decode: (ids) => tokenizer.decode(ids, { skipSpecial: true }),
+  };
+}
+
+export type TokenAgentOptions = {
+  readonly model: ChatModel;
+  /** Asked once per episode, so that later episodes may play with newer weights. */
+  readonly sampler: () => Sampler;
+  readonly temperature: number;
+  /** Most ids of one reply. */
+  readonly maxTokens: number;
+  /** Most ids of a sequence; default: what the model can attend to. */
+  readonly contextLength?: number;
+  readonly turns?: "joined" | "split";
+  /** Turns before the present one that a split ledger keeps, beside the first (default 0). */
+  readonly history?: number;
+  /** For evaluation only: training rollouts sample the plain distribution. */
+  readonly sampling?: Pick<SamplingParams, "topK" | "topP" | "minP" | "stopStrings">;
+};
+
+/** Agents that sample from a model. */
+export function tokenAgent(options: TokenAgentOptions): AgentFactory {
+  checkOptions(options);
+  return (context) => new TokenAgent(options, context);
+}
+
+/** Names a sampler's caches; a retry is a new sequence. */
+let sequencesMade = 0;
+
+/** Where a turn stands in the ledger of all turns: what was given, the reply, and its end where that was forced. */
+type TurnSpan = { readonly start: number; readonly end: number };
+
+class TokenAgent implements Agent {
+  readonly temperature: number;
+  readonly #options: TokenAgentOptions;
+  readonly #limits: LedgerLimits;
+  readonly #context: AgentContext;
+  readonly #sampler: Sampler;
+  readonly #sequence: string;
+  /** Every id of the episode. Under `joined` it is also the only ledger sampled from. */
+  readonly #whole: TokenLedger;
+  readonly #spans: TurnSpan[] = [];
+  /** Under `split`, one per turn. */
+  readonly #ledgers: TokenLedger[] = [];
+  /** Messages of the conversation that are in the ledger. */
+  #seen = 0;
+  /** The last reply ended with the end-of-turn id. */
+  #ended = true;
+  #stopReason: StopReason = "stop";
+
+  constructor(options: TokenAgentOptions, context: AgentContext) {
+    this.#options = options;
+    this.#context = context;
+    this.temperature = options.temperature;
+    this.#sampler = options.sampler();
+    this.#sequence = `${context.seed}/${context.sibling}~${sequencesMade++}`;
+    const { model, contextLength = model.maxPositions } = options;
+    this.#limits = { imageToken: model.imageToken, visionIds: model.visionIds, contextLength };
+    const joined = options.turns !== "split";
+    this.#whole = new TokenLedger({
+      ...this.#limits,
+      contextLength: joined ? contextLength : Number.POSITIVE_INFINITY,
+    });
+  }
+
+  get stopReason(): StopReason {
+    return this.#stopReason;
+  }
+
+  async reply(messages: readonly Message[], signal: AbortSignal): Promise<string> {
+    const { model, temperature, sampling } = this.#options;
+    const turn = this.#spans.length;
+    const given = await this.#render(messages);
+    signal.throwIfAborted();
+    const ledger = this.#open(given);
+    const start = this.#whole.length - given.ids.length;
+    const sample = await this.#sampler.sample(
+      ledger.prompt(),
+      {
+        ...sampling,
+        temperature,
+        maxTokens: Math.min(this.#options.maxTokens, ledger.room),
+        seed: mixSeed(this.#context.samplingSeed, this.#context.seed, this.#context.sibling, turn),
+        stopIds: model.stopIds,
+      },
+      { sequence: this.#sequence, signal },
+    );
+    signal.throwIfAborted();
+    ledger.sample(sample, turn);
+    if (ledger !== this.#whole) this.#whole.sample(sample, turn);
+    this.#spans.push({ start, end: this.#whole.length });
+    this.#seen = messages.length;
+    this.#ended = sample.ids.at(-1) === model.renderer.endOfTurn;
+    this.#stopReason = sample.stopReason;
+    return model.decode(sample.ids);
+  }
+
+  sequences(): Sequence[] {
+    const ledgers = this.#options.turns === "split" ? this.#ledgers : [this.#whole];
+    return ledgers.filter((ledger) => ledger.hasReplies).map((ledger) => ledger.sequence());
+  }
+
+  close(): void {
+    this.#sampler.release(this.#sequence);
+  }
+
+  /** The ids of what the agent has not seen yet; the closing of its own last turn is not among them. */
+  async #render(messages: readonly Message[]): Promise<Given> {
+    const { renderer } = this.#options.model;
+    if (this.#spans.length === 0) return renderer.prompt(messages);
+    if (messages[this.#seen]?.role !== "assistant") {
+      throw new DataError("A conversation goes on with the agent's own reply; hand it all messages in order.");
+    }
+    return renderer.delta(messages.slice(this.#seen + 1), { ended: true });
+  }
+
+  /** The ledger to sample this turn from, with `given` at its end; nothing is written unless all of it fits. */
+  #open(given: Given): TokenLedger {
+    const closing = this.#ended ? 0 : 1;
+    const kept = this.#options.turns === "split" ? this.#kept() : undefined;
+    const before = kept === undefined ? this.#whole.length : kept.reduce((sum, span) => sum + span.end - span.start, 0);
+    const wanted = before + closing + given.ids.length;
+    // A reply of one id must fit too.
+    if (wanted >= this.#limits.contextLength) {
+      throw new OutOfTokens(
+        `Turn ${this.#spans.length + 1} needs ${wanted} ids and a reply, the context has ${this.#limits.contextLength}.`,
+      );
+    }
+    if (closing > 0) this.#close();
+    this.#whole.give(given);
+    if (kept === undefined) return this.#whole;
+    const ledger = new TokenLedger(this.#limits);
+    // The last turn has its forced end now.
+    for (const { start, end } of this.#kept()) ledger.give(this.#whole.span(start, end));
+    ledger.give(given);
+    this.#ledgers.push(ledger);
+    return ledger;
+  }
+
+  /** Ends the last turn, which the model did not. */
+  #close(): void {
+    this.#whole.force(this.#options.model.renderer.endOfTurn);
+    const last = this.#spans.pop();
+    if (last !== undefined) this.#spans.push({ ...last, end: last.end + 1 });
+  }
+
+  /** Earlier turns that a split ledger copies. */
+  #kept(): TurnSpan[] {
+    const { history = 0 } = this.#options;
+    const recent = Math.max(1, this.#spans.length - history);
+    return [...this.#spans.slice(0, 1), ...this.#spans.slice(recent)];
+  }
+}
+
+function checkOptions({
+  maxTokens,
+  temperature,
+  contextLength,
+  turns = "joined",
+  history,
+  model,
+}: TokenAgentOptions): void {
+  if (!Number.isSafeInteger(maxTokens) || maxTokens < 1) {
+    throw new ConfigError(`maxTokens is the most tokens of a reply, a whole number of at least 1; got ${maxTokens}.`);
+  }
+  if (!(temperature >= 0 && Number.isFinite(temperature))) {
+    throw new ConfigError(`temperature must be 0 (greedy) or more, got ${temperature}.`);
+  }
+  if (
+    contextLength !== undefined &&
+    !(Number.isSafeInteger(contextLength) && contextLength >= 2 && contextLength <= model.maxPositions)
+  ) {
+    throw new ConfigError(
+      `contextLength must be a whole number from 2 to ${model.maxPositions}, what the model can attend to; got ${contextLength}.`,
+    );
+  }
+  if (turns === "joined" && history !== undefined) {
+    throw new ConfigError('history is the window of split turns: set turns to "split", or leave history out.');
+  }
+  if (turns === "split" && !(history === undefined || (Number.isSafeInteger(history) && history >= 0))) {
+    throw new ConfigError(`history must be a whole number of turns, 0 or more; got ${history}.`);
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * What runs inside a worker thread or child process: one environment at a time, made from `{ module, id, options }`. Requests are
+ * answered in any order they finish in; an exception that nobody caught ends the worker, and the host sees it die.
+ */
+import { parentPort } from "node:worker_threads";
+import * as core from "../core/index.ts";
+import * as envs from "../envs/index.ts";
+import * as images from "../images/index.ts";
+import { builtinReply } from "./agents.ts";
+import { type EnvCall, type EnvReply, type EnvResult, packMessages, packStep } from "./env-wire.ts";
+
+// Files of the user that import "saccade" get this copy.
+envs.shareModule("saccade", { ...core, ...images, ...envs });
+envs.shareModule("saccade/core", core);
+envs.shareModule("saccade/images", images);
+envs.shareModule("saccade/envs", envs);
+
+let env: envs.Env | undefined;
+const modules = new Set<string>();
+
+function send(reply: EnvReply, transfer: ArrayBuffer[]): void {
+  if (parentPort !== null) parentPort.postMessage(reply, transfer);
+  else process.send?.(reply);
+}
+
+async function answer({ id, call }: EnvCall): Promise<void> {
+  try {
+    const transfer: ArrayBuffer[] = [];
+    send({ id, result: await perform(call, transfer) }, transfer);
+  } catch (error) {
+    const name = error instanceof Error ? error.name : "Error";
+    send({ id, error: { name, message: core.errorMessage(error) } }, []);
+  }
+}
+
+async function perform(call: EnvCall["call"], transfer: ArrayBuffer[]): Promise<EnvResult> {
+  switch (call.kind) {
+    case "open":
+      await env?.close?.();
+      env = undefined;
+      if (call.spec.module !== undefined && !modules.has(call.spec.module)) {
+        envs.loadFile(call.spec.module);
+        modules.add(call.spec.module);
+      }
+      env = envs.makeEnv(call.spec.id, call.spec.options);
+      return undefined;
+    case "reset":
+      return packMessages(await opened().reset(call.seed), transfer);
+    case "step":
+      return packStep(await opened().step(call.reply), transfer);
+    case "builtin":
+      return builtinReply(opened(), call.agent, call.seed);
+    case "close":
+      await env?.close?.();
+      env = undefined;
+      return undefined;
+  }
+}
+
+function opened(): envs.Env {
+  if (env === undefined) throw new core.EnvError("The worker has no environment yet.");
+  return env;
+}
+
+if (parentPort !== null) {
+  parentPort.on("message", (call: EnvCall) => void answer(call));
+} else {
+  process.on("message", (call: EnvCall) => void answer(call));
+  // The host is gone; so is the need for this process.
+  process.on("disconnect", () => process.exit());
+}

@@ -1,0 +1,9 @@
+/** Agents, the token ledger, episodes, groups of them, and scoring seeds. */
+export * from "./agents.ts";
+export * from "./counters.ts";
+export * from "./episode.ts";
+export * from "./groups.ts";
+export * from "./hosts.ts";
+export * from "./ledger.ts";
+export * from "./play.ts";
+export * from "./trajectory.ts";

@@ -1,0 +1,65 @@
+/**
+ * What an episode leaves behind: the token sequences that were sampled from and will be trained, the turns as people read
+ * them, and how it ended. Everything later (advantages, batches, logs, viewer) is computed from this and nothing else.
+ */
+import type { Message } from "../core/message.ts";
+import type { ImageSpan } from "../engine/engine.ts";
+import type { Step } from "../envs/env.ts";
+
+/**
+ * Why an episode ended. The policy's doing: `done` (the environment ended it), `max_turns`, `max_tokens` (context or reply budget).
+ * Ours: `env_error`, `env_timeout`, `engine_error`, `aborted`; such an episode is never trained.
+ */
+export type EndReason = "done" | "max_turns" | "max_tokens" | "env_error" | "env_timeout" | "engine_error" | "aborted";
+export const OUR_FAULTS: readonly EndReason[] = ["env_error", "env_timeout", "engine_error", "aborted"];
+
+/** One token sequence: a whole episode when turns are joined, one turn with its history window when they are split. */
+export type Sequence = {
+  readonly ids: Int32Array;
+  readonly images: readonly ImageSpan[];
+  /** 1 where the id was sampled (and carries loss), 0 where it was given or forced. Aligned to ids. */
+  readonly sampled: Uint8Array;
+  /** Log-probability of each sampled id under the distribution it was drawn from; 0 elsewhere. */
+  readonly logprobs: Float32Array;
+  /** Policy version that sampled each id; −1 elsewhere. */
+  readonly versions: Int32Array;
+  /** Sampled spans by turn: ids start..end-1 of turn `turn`. */
+  readonly replies: readonly { readonly turn: number; readonly start: number; readonly end: number }[];
+};
+
+export type Turn = {
+  /** What was said to the agent before this reply. */
+  readonly observation: readonly Message[];
+  readonly reply: string;
+  readonly stopReason: "stop" | "length";
+  readonly reward: number;
+  readonly info: Step["info"];
+  /** Milliseconds waited for the sampler and for the environment. */
+  readonly sampleMs: number;
+  readonly envMs: number;
+};
+
+export type Trajectory = {
+  /** `<env>#<seed>/<sibling>` within a step. */
+  readonly id: string;
+  readonly env: string;
+  readonly seed: number;
+  /** Siblings of one episode seed share it. */
+  readonly group: string;
+  readonly sibling: number;
+  readonly temperature: number;
+  readonly sequences: readonly Sequence[];
+  readonly turns: readonly Turn[];
+  /** The observation after the last reply, for viewers. */
+  readonly final: readonly Message[];
+  readonly reward: number;
+  readonly success: boolean;
+  readonly end: EndReason;
+  readonly error?: string;
+  /** Retries on fresh environments before this one. */
+  readonly retries: number;
+};
+
+export function isOurFault(trajectory: Trajectory): boolean {
+  return OUR_FAULTS.includes(trajectory.end);
+}

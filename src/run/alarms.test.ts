@@ -1,0 +1,92 @@
+import { describe, expect, test } from "vitest";
+import { AlarmWatch, findAlarms } from "./alarms.ts";
+import type { RunEvent } from "./events.ts";
+
+const HEALTHY = {
+  "train/success": 0.5,
+  "policy/entropy": 0.4,
+  "policy/repeated_tokens": 0.01,
+  "policy/top_reply": 0.3,
+  "groups/zero_variance": 0.4,
+  "drift/mean": 0,
+  "optimizer/skipped": 0,
+};
+const SIGHTED = { "sight/gap": 0.8, "sight/gap_low": 0.5, "sight/gap_high": 1.1, "sight/hash_mismatches": 0 };
+
+function event(step: number, metrics: RunEvent["metrics"], kind: RunEvent["kind"] = "train"): RunEvent {
+  return { step, time: step, kind, metrics };
+}
+
+/** Five healthy steps and a healthy probe, then three steps (or a probe) with these metrics. */
+function run(metrics: RunEvent["metrics"], kind: RunEvent["kind"] = "train"): RunEvent[] {
+  const healthy = [1, 2, 3, 4, 5].map((step) => event(step, HEALTHY));
+  const base = kind === "sight" ? SIGHTED : HEALTHY;
+  const then = kind === "sight" ? [6] : [6, 7, 8];
+  return [event(0, SIGHTED, "sight"), ...healthy, ...then.map((step) => event(step, { ...base, ...metrics }, kind))];
+}
+
+const kinds = (events: readonly RunEvent[]) => findAlarms(events).map(({ kind }) => kind);
+
+test("a healthy run, a young run and no run raise nothing", () => {
+  expect(kinds(run({}))).toEqual([]);
+  expect(kinds([event(0, { "policy/entropy": 0.2 })])).toEqual([]);
+  expect(kinds([])).toEqual([]);
+});
+
+describe("each trouble is named, and only that one", () => {
+  test.each([
+    ["blind", "sight", { "sight/gap": 0.01, "sight/gap_low": -0.02 }],
+    ["blind", "sight", { "sight/hash_mismatches": 3 }],
+    ["entropy", "train", { "policy/entropy": 0.001 }],
+    ["repetition", "train", { "policy/repeated_tokens": 0.7 }],
+    ["repetition", "train", { "policy/top_reply": 1 }],
+    ["no-variance", "train", { "groups/zero_variance": 1 }],
+    ["drift", "train", { "drift/mean": 0.2 }],
+    ["non-finite", "train", { "policy/loss": Number.NaN }],
+    ["non-finite", "train", { "optimizer/skipped": 1 }],
+  ] as const)("%s from a %s event with %o", (kind, from, metrics) => {
+    const alarms = findAlarms(run(metrics, from));
+    expect(alarms.map((alarm) => alarm.kind)).toEqual([kind]);
+    expect(alarms[0]?.message).toMatch(/\.$/);
+    expect(alarms[0]?.advice.length).toBeGreaterThan(20);
+    expect(alarms[0]?.step).toBe(from === "sight" ? 6 : 8);
+  });
+});
+
+test("one odd step raises no alarm about a trend", () => {
+  const odd = { "policy/entropy": 0, "policy/repeated_tokens": 1, "groups/zero_variance": 1, "drift/mean": 1 };
+  expect(kinds([...run({}), event(9, { ...HEALTHY, ...odd })])).toEqual([]);
+});
+
+test("a solved task is quiet, not collapsed, and is told that nothing is left to learn", () => {
+  const solved = { "train/success": 1, "policy/entropy": 0, "policy/top_reply": 1, "groups/zero_variance": 1 };
+  const alarms = findAlarms(run(solved));
+  expect(alarms.map(({ kind }) => kind)).toEqual(["no-variance"]);
+  expect(alarms[0]?.message).toContain("nothing left to learn");
+});
+
+test("drift of old episodes is told from drift on policy", () => {
+  expect(findAlarms(run({ "drift/mean": 0.2 }))[0]?.advice).toContain("preprocessing");
+  expect(findAlarms(run({ "drift/mean": 0.2, "staleness/mean": 1.5 }))[0]?.advice).toContain("maxStaleness");
+});
+
+test("a watch sees in a running stream what the whole history shows, and reports a trouble once until it passed", () => {
+  const watch = new AlarmWatch();
+  const broken = { ...HEALTHY, "drift/mean": 0.2 };
+  const steps = [HEALTHY, HEALTHY, broken, broken, broken, broken, HEALTHY, broken, broken, broken];
+  const warmStart = [1, 2, 3, 4].map((step) => event(step, { "sft/nll": 1 }, "sft"));
+  const events = [...warmStart, ...steps.map((metrics, step) => event(step, metrics))];
+  const raised = events.flatMap((next, i) => watch.see(next).map(({ kind }) => `${kind} at ${i - 4}`));
+  expect(raised).toEqual(["drift at 4", "drift at 9"]);
+});
+
+test("a watch hears of blindness from the probe itself, and of a bad number in a warm start", () => {
+  const watch = new AlarmWatch();
+  expect(watch.see(event(1, { "sft/nll": Number.NaN }, "sft")).map(({ kind }) => kind)).toEqual(["non-finite"]);
+  expect(watch.see(event(2, HEALTHY))).toEqual([]);
+  const blind = { ...SIGHTED, "sight/gap_low": -1 };
+  expect(watch.see(event(2, blind, "eval")).map(({ kind }) => kind)).toEqual(["blind"]);
+  expect(watch.see(event(3, HEALTHY))).toEqual([]);
+  expect(watch.see(event(3, SIGHTED, "eval"))).toEqual([]);
+  expect(watch.see(event(4, blind, "eval"))).toHaveLength(1);
+});

@@ -1,0 +1,226 @@
+/**
+ * What goes wrong in training runs without an error, found in the metrics and said in words with what to do. `findAlarms` is a pure
+ * function of events; `AlarmWatch` feeds it as a run goes on and reports each trouble once, until it has passed.
+ */
+import type { Metrics, RunEvent } from "./events.ts";
+
+export type AlarmKind = "blind" | "entropy" | "repetition" | "no-variance" | "drift" | "non-finite";
+
+export type Alarm = {
+  readonly kind: AlarmKind;
+  /** `stop`: nothing learned from here on can be trusted. */
+  readonly level: "warning" | "stop";
+  readonly step: number;
+  readonly message: string;
+  readonly advice: string;
+};
+
+export type Thresholds = {
+  /** Training steps that must agree before an alarm about them is raised. */
+  readonly window: number;
+  /** Entropy has collapsed below this share of what it was in the first steps, or below this many nats. */
+  readonly entropyShare: number;
+  readonly entropyNats: number;
+  readonly repeatedTokens: number;
+  readonly topReply: number;
+  /** Mean nats between learner and sampler. */
+  readonly drift: number;
+  /** With this success a quiet policy and equal siblings are a solved task, not a collapse. */
+  readonly solved: number;
+};
+
+export const DEFAULT_THRESHOLDS: Thresholds = {
+  window: 3,
+  entropyShare: 0.05,
+  entropyNats: 1e-4,
+  repeatedTokens: 0.3,
+  topReply: 0.98,
+  drift: 0.05,
+  solved: 0.95,
+};
+
+type Finder = (history: History, limits: Thresholds) => Alarm | undefined;
+
+/** `train`: training events, oldest first; `sight`: the newest event that probed sight. */
+type History = { readonly train: readonly RunEvent[]; readonly sight?: RunEvent; readonly newest?: RunEvent };
+
+/** The troubles that the newest events show. `events`: oldest first, best from the start of the run; other kinds are ignored. */
+export function findAlarms(events: readonly RunEvent[], thresholds: Partial<Thresholds> = {}): Alarm[] {
+  const limits = { ...DEFAULT_THRESHOLDS, ...thresholds };
+  const train = events.filter(({ kind }) => kind === "train");
+  const sight = events.findLast(({ metrics }) => "sight/gap" in metrics || "sight/hash_mismatches" in metrics);
+  const newest = events.findLast(({ kind }) => kind === "train" || kind === "sft");
+  const history: History = { train, ...(sight && { sight }), ...(newest && { newest }) };
+  return FINDERS.flatMap((find) => find(history, limits) ?? []);
+}
+
+export class AlarmWatch {
+  readonly #thresholds: Thresholds;
+  readonly #first: RunEvent[] = [];
+  readonly #recent: RunEvent[] = [];
+  #sight: RunEvent | undefined;
+  #active = new Set<AlarmKind>();
+
+  constructor(thresholds: Partial<Thresholds> = {}) {
+    this.#thresholds = { ...DEFAULT_THRESHOLDS, ...thresholds };
+  }
+
+  /** Takes the next event; returns the alarms that were not there before. */
+  see(event: RunEvent): Alarm[] {
+    if ("sight/gap" in event.metrics || "sight/hash_mismatches" in event.metrics) this.#sight = event;
+    if (event.kind === "train" || event.kind === "sft") {
+      if (event.kind === "train" && this.#recent[0]?.kind === "sft") this.#recent.length = 0;
+      const first = event.kind === "train" && this.#first.length < this.#thresholds.window;
+      (first ? this.#first : this.#recent).push(event);
+      if (this.#recent.length > this.#thresholds.window) this.#recent.shift();
+    } else if (this.#sight !== event) return [];
+    const seen = [...this.#first, ...this.#recent];
+    if (this.#sight !== undefined) seen.push({ ...this.#sight, kind: "sight" });
+    const alarms = findAlarms(seen, this.#thresholds);
+    const fresh = alarms.filter(({ kind }) => !this.#active.has(kind));
+    this.#active = new Set(alarms.map(({ kind }) => kind));
+    return fresh;
+  }
+}
+
+const blind: Finder = ({ sight }) => {
+  if (sight === undefined) return undefined;
+  const { step, metrics } = sight;
+  const mismatches = metrics["sight/hash_mismatches"] ?? 0;
+  if (mismatches > 0) {
+    return {
+      kind: "blind",
+      level: "stop",
+      step,
+      message: `${mismatches} frames were not the same picture when drawn, sampled and trained.`,
+      advice:
+        "Stop: the model learns from pictures it did not see. Check the renderer and image processor of this engine.",
+    };
+  }
+  const gap = metrics["sight/gap"];
+  const low = metrics["sight/gap_low"];
+  if (gap === undefined || low === undefined || !(low <= 0)) return undefined;
+  const high = metrics["sight/gap_high"] ?? gap;
+  return {
+    kind: "blind",
+    level: "warning",
+    step,
+    message: `The model is blind: another episode's frames make its replies as likely as its own (gap ${number(gap)} nats, interval ${number(low)} to ${number(high)}).`,
+    advice:
+      "Look at the frames in the viewer, check that the vision part is not frozen or starved (freeze, rates.vision), and warm start on demonstrations. If the interval is wide, probe more episodes (sight.episodes).",
+  };
+};
+
+const entropy: Finder = ({ train }, limits) => {
+  const recent = lastValues(train, "policy/entropy", limits.window);
+  if (recent === undefined || isSolved(train, limits)) return undefined;
+  const first = train.slice(0, limits.window).flatMap(({ metrics }) => metrics["policy/entropy"] ?? []);
+  const [now, before] = [mean(recent), mean(first)];
+  // Every step of the window, so that one odd batch raises nothing.
+  const floor = Math.max(limits.entropyNats, before * limits.entropyShare);
+  if (!recent.every((value) => value < floor)) return undefined;
+  return {
+    kind: "entropy",
+    level: "warning",
+    step: stepOf(train),
+    message: `Entropy has collapsed to ${number(now)} nats a token (${number(before)} at first): the policy no longer tries anything else.`,
+    advice:
+      "Go back to an earlier checkpoint with a lower learning rate, an entropy bonus, a higher clipHigh or a KL to the reference.",
+  };
+};
+
+const repetition: Finder = ({ train }, limits) => {
+  const tokens = lastValues(train, "policy/repeated_tokens", limits.window);
+  const replies = lastValues(train, "policy/top_reply", limits.window);
+  const repeats = tokens?.every((value) => value >= limits.repeatedTokens);
+  const same = replies?.every((value) => value >= limits.topReply) && !isSolved(train, limits);
+  if (!repeats && !same) return undefined;
+  return {
+    kind: "repetition",
+    level: "warning",
+    step: stepOf(train),
+    message: repeats
+      ? `The model repeats itself: ${percent(mean(tokens as number[]))} of sampled tokens equal the token before them.`
+      : `The model gives one and the same reply in ${percent(mean(replies as number[]))} of all turns.`,
+    advice:
+      "Go back to an earlier checkpoint with a lower learning rate; check that replies end with the closing token and that the reward does not pay for length.",
+  };
+};
+
+const noVariance: Finder = ({ train }, limits) => {
+  const shares = lastValues(train, "groups/zero_variance", limits.window);
+  if (!shares?.every((value) => value >= 1)) return undefined;
+  const solved = isSolved(train, limits);
+  return {
+    kind: "no-variance",
+    level: "warning",
+    step: stepOf(train),
+    message: solved
+      ? `In ${limits.window} steps every sibling earned the same, and nearly all succeed: there is nothing left to learn here.`
+      : `In ${limits.window} steps all siblings of every group earned the same: there is no signal, and nothing is learned.`,
+    advice: solved
+      ? "Stop, or go on with a harder environment."
+      : "Use easier seeds or a warm start so that some siblings succeed, more siblings per group, a higher temperature, or a denser reward.",
+  };
+};
+
+const drift: Finder = ({ train }, limits) => {
+  const values = lastValues(train, "drift/mean", limits.window);
+  if (!values?.every((value) => value > limits.drift)) return undefined;
+  const stale = (train.at(-1)?.metrics["staleness/mean"] ?? 0) > 0;
+  return {
+    kind: "drift",
+    level: "warning",
+    step: stepOf(train),
+    message: `Learner and sampler disagree by ${number(mean(values))} nats a token: what is trained is not what was sampled.`,
+    advice: stale
+      ? "Episodes are older than the weights: lower maxStaleness, or set an off-policy correction."
+      : "On policy they must agree. Compare temperature, precision and image preprocessing of the two; sort the step's tokens by drift in the viewer.",
+  };
+};
+
+const nonFinite: Finder = ({ newest }) => {
+  if (newest === undefined) return undefined;
+  const names = Object.entries(newest.metrics).flatMap(([name, value]) => (Number.isFinite(value) ? [] : [name]));
+  const skipped = newest.metrics["optimizer/skipped"] ?? 0;
+  if (names.length === 0 && !(skipped > 0)) return undefined;
+  return {
+    kind: "non-finite",
+    level: "warning",
+    step: newest.step,
+    message:
+      names.length > 0
+        ? `Not a finite number: ${names.slice(0, 4).join(", ")}${names.length > 4 ? ` and ${names.length - 4} more` : ""}.`
+        : `${skipped} update(s) were skipped because a gradient was not finite.`,
+    advice:
+      "The weights were left as they were. If it comes again, go back to an earlier checkpoint, lower the learning rate and look for an infinite reward.",
+  };
+};
+
+const FINDERS: readonly Finder[] = [blind, nonFinite, drift, entropy, repetition, noVariance];
+
+/** The metric in each of the last `count` training events; undefined unless all of them have it. */
+function lastValues(train: readonly RunEvent[], name: string, count: number): number[] | undefined {
+  const values = train.slice(-count).flatMap(({ metrics }: { metrics: Metrics }) => metrics[name] ?? []);
+  return values.length === count ? values : undefined;
+}
+
+function isSolved(train: readonly RunEvent[], limits: Thresholds): boolean {
+  return lastValues(train, "train/success", limits.window)?.every((value) => value >= limits.solved) ?? false;
+}
+
+function stepOf(train: readonly RunEvent[]): number {
+  return train.at(-1)?.step ?? 0;
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
+}
+
+function number(value: number): string {
+  return String(Number(value.toPrecision(2)));
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 100)} %`;
+}

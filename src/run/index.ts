@@ -1,0 +1,11 @@
+export * from "./alarms.ts";
+export * from "./checkpoints.ts";
+export * from "./events.ts";
+export * from "./folder.ts";
+export * from "./frames.ts";
+export { readLines } from "./jsonl.ts";
+export * from "./list.ts";
+export { isLocked } from "./lock.ts";
+export * from "./manifest.ts";
+export * from "./metrics.ts";
+export * from "./trajectories.ts";

@@ -1,0 +1,67 @@
+/** The runs under a folder and how each stands, for `saccade runs` and the viewer's first page. Reads only the ends of long files. */
+import { stat } from "node:fs/promises";
+import { basename, join, resolve } from "node:path";
+import { CheckpointStore } from "./checkpoints.ts";
+import { EVENTS_FILE, loadEvents, type Metrics } from "./events.ts";
+import { namesIn } from "./files.ts";
+import { tailStart } from "./jsonl.ts";
+import { isLocked } from "./lock.ts";
+import { MANIFEST_FILE, type Manifest, type RunStatus, readManifest } from "./manifest.ts";
+
+/** Bytes read from the end of `events.jsonl`: hundreds of steps. */
+const TAIL_BYTES = 1024 * 1024;
+
+export type RunSummary = {
+  readonly path: string;
+  readonly name: string;
+  /** `interrupted`: it says it runs, but no process writes. */
+  readonly status: RunStatus | "interrupted";
+  readonly message?: string;
+  readonly step: number;
+  /** ISO 8601; absent when the manifest can't be read. */
+  readonly started?: string;
+  /** Milliseconds since 1970: when an event was last written. */
+  readonly updated: number;
+  /** The newest value of each metric. */
+  readonly metrics: Metrics;
+  readonly bestStep?: number;
+  readonly manifest?: Manifest;
+  /** What can't be read, in words. */
+  readonly missing: readonly string[];
+};
+
+/** `root` may be a run itself. Newest first. */
+export async function listRuns(root: string): Promise<RunSummary[]> {
+  const folders = [root, ...(await namesIn(root)).map((name) => join(root, name))];
+  const runs: RunSummary[] = [];
+  for (const folder of folders) if (await isRun(folder)) runs.push(await summarizeRun(folder));
+  return runs.sort((a, b) => b.updated - a.updated);
+}
+
+export async function isRun(folder: string): Promise<boolean> {
+  const names = await namesIn(folder);
+  return names.includes(MANIFEST_FILE) || names.includes(EVENTS_FILE);
+}
+
+export async function summarizeRun(folder: string): Promise<RunSummary> {
+  const path = resolve(folder);
+  const { manifest, problem } = await readManifest(path);
+  const { events, missing } = await loadEvents(path, await tailStart(join(path, EVENTS_FILE), TAIL_BYTES));
+  const metrics: Record<string, number> = {};
+  for (const event of events) Object.assign(metrics, event.metrics);
+  const status = manifest?.status ?? "running";
+  const last = events.at(-1);
+  const best = await new CheckpointStore(path).bestScore();
+  return {
+    path,
+    name: manifest?.name ?? basename(path),
+    status: status === "running" && !(await isLocked(path)) ? "interrupted" : status,
+    ...(manifest?.message !== undefined && { message: manifest.message }),
+    step: last?.step ?? manifest?.step ?? 0,
+    ...(manifest !== undefined && { started: manifest.started, manifest }),
+    updated: last?.time ?? (await stat(path)).mtimeMs,
+    metrics,
+    ...(best !== undefined && { bestStep: best.step }),
+    missing: [...(problem === undefined ? [] : [problem]), ...missing],
+  };
+}

@@ -1,0 +1,74 @@
+/** `run.json`: what a run is (resolved configuration, versions, seeds) and how it stands. Always written whole. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import { isMissing, writeAtomic } from "./files.ts";
+
+export const MANIFEST_FILE = "run.json";
+
+/** `stopped`: a person asked it to stop. A run that says `running` while no process writes was killed. */
+export type RunStatus = "running" | "finished" | "stopped" | "failed";
+
+export type Manifest = {
+  readonly format: 1;
+  readonly name: string;
+  readonly status: RunStatus;
+  /** Why it stands so, for people. */
+  readonly message?: string;
+  /** The last step that was logged when this was written. */
+  readonly step: number;
+  /** ISO 8601. */
+  readonly started: string;
+  readonly updated: string;
+  readonly config: JsonObject;
+  readonly versions: Readonly<Record<string, string>>;
+  readonly seeds: JsonObject;
+  /** Each time the run went on, and what of its configuration had changed. */
+  readonly resumes: readonly { readonly time: string; readonly changed: readonly string[] }[];
+};
+
+export function writeManifest(runPath: string, manifest: Manifest): Promise<void> {
+  return writeAtomic(join(runPath, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`);
+}
+
+/** Undefined when there is none; `problem` when it can't be read. */
+export async function readManifest(runPath: string): Promise<{ manifest?: Manifest; problem?: string }> {
+  let text: string;
+  try {
+    text = await readFile(join(runPath, MANIFEST_FILE), "utf8");
+  } catch (error) {
+    if (isMissing(error)) return {};
+    throw error;
+  }
+  try {
+    const value: unknown = JSON.parse(text);
+    if (isJsonObject(value) && isJsonObject(value.config) && typeof value.status === "string") {
+      return { manifest: value as unknown as Manifest };
+    }
+  } catch {
+    // said below
+  }
+  return { problem: `${MANIFEST_FILE} is damaged (${text.length} characters).` };
+}
+
+export type Difference = { readonly key: string; readonly before?: Json; readonly after?: Json };
+
+/** Fields in which two configurations differ, by dotted key. Lists are compared whole. */
+export function differences(before: JsonObject, after: JsonObject, prefix = ""): Difference[] {
+  const found: Difference[] = [];
+  for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    const [a, b, key] = [before[name], after[name], prefix + name];
+    if (isJsonObject(a) && isJsonObject(b)) found.push(...differences(a, b, `${key}.`));
+    else if (canonical(a) !== canonical(b)) {
+      found.push({ key, ...(a !== undefined && { before: a }), ...(b !== undefined && { after: b }) });
+    }
+  }
+  return found;
+}
+
+/** JSON with sorted keys, so that the order of fields makes no difference. */
+function canonical(value: Json | undefined): string | undefined {
+  return JSON.stringify(value, (_, x: unknown) =>
+    isJsonObject(x) ? Object.fromEntries(Object.entries(x).sort(([a], [b]) => (a < b ? -1 : 1))) : x,
+  );
+}

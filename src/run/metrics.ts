@@ -1,0 +1,203 @@
+/**
+ * Every metric of a run: its name, unit and meaning, in the four sections people read them in. The same names stand in events, in the
+ * terminal, in reports and in the viewer; a name that is not here is refused when it is logged, so that none is misspelt in silence.
+ * A name that ends in `/*` stands for a family: per environment, per reason, per turn. What a user registers is `custom/…`.
+ */
+import { ConfigError } from "../core/errors.ts";
+
+export type MetricGroup = "learning" | "evaluation" | "stability" | "performance";
+/** `share`: 0 to 1. `nats`: of log-probability. */
+export type MetricUnit =
+  | "share"
+  | "reward"
+  | "nats"
+  | "tokens"
+  | "turns"
+  | "count"
+  | "s"
+  | "per s"
+  | "bytes"
+  | "number";
+
+export type MetricInfo = {
+  readonly name: string;
+  readonly group: MetricGroup;
+  readonly unit: MetricUnit;
+  readonly meaning: string;
+  /** Which way is good, where there is one. */
+  readonly better?: "higher" | "lower";
+};
+
+type Row = readonly [name: string, unit: MetricUnit, meaning: string, better?: "higher" | "lower"];
+
+const LEARNING: readonly Row[] = [
+  ["train/success", "share", "Training episodes that solved their task, before any filter.", "higher"],
+  ["train/success/*", "share", "The same for one environment.", "higher"],
+  ["train/reward", "reward", "Mean reward of a training episode, before any filter.", "higher"],
+  ["train/reward/*", "reward", "The same for one environment.", "higher"],
+  ["train/reward_task", "reward", "The part of the reward the world paid.", "higher"],
+  ["train/reward_format", "reward", "The part of the reward the reply format paid.", "higher"],
+  ["train/reward_std", "reward", "Standard deviation of reward inside a group, mean over groups."],
+  ["train/solved_groups", "share", "Groups in which at least one sibling succeeded.", "higher"],
+  ["train/parse_failures", "share", "Turns from whose reply no action could be read.", "lower"],
+  ["train/parse_failures/*", "share", "The same for one environment.", "lower"],
+  ["train/well_formed", "share", "Turns whose reply has the shape the protocol asks for.", "higher"],
+  ["train/invalid_actions", "share", "Turns whose action the world refused, or that had none.", "lower"],
+  ["train/turns", "turns", "Mean turns of an episode."],
+  ["train/reply_tokens", "tokens", "Mean sampled tokens of a reply."],
+  ["train/episode_tokens", "tokens", "Mean tokens of an episode, pictures included."],
+  ["train/episodes", "count", "Episodes played for this step, failed ones left out."],
+  ["train/end/*", "share", "Episodes that ended for this reason."],
+  ["train/advantage", "number", "Mean absolute advantage of a sampled token."],
+  ["sft/nll", "nats", "Mean negative log-probability of a demonstrated token.", "lower"],
+  ["sft/accuracy", "share", "Demonstrated tokens that were the most likely one.", "higher"],
+  ["sft/tokens", "tokens", "Demonstrated tokens in the batch."],
+];
+
+const EVALUATION: readonly Row[] = [
+  ["eval/success", "share", "Episodes solved on the fixed seeds, sampled.", "higher"],
+  ["eval/success/*", "share", "The same for one environment.", "higher"],
+  ["eval/success_low", "share", "Lower end of the 95 % interval of eval/success."],
+  ["eval/success_high", "share", "Upper end of the 95 % interval of eval/success."],
+  ["eval/success_greedy", "share", "Episodes solved on the same seeds, always the likeliest token.", "higher"],
+  ["eval/success_greedy/*", "share", "The same for one environment.", "higher"],
+  ["eval/floor", "share", "What stopping at once solves on the same seeds and limits."],
+  ["eval/floor/*", "share", "The same for one environment."],
+  ["eval/ceiling", "share", "What the oracle solves on the same seeds and limits."],
+  ["eval/ceiling/*", "share", "The same for one environment."],
+  ["eval/random", "share", "What random play solves on the same seeds and limits."],
+  ["eval/reward", "reward", "Mean reward of an evaluation episode, sampled.", "higher"],
+  ["eval/reward/*", "reward", "The same for one environment.", "higher"],
+  ["eval/reward_greedy", "reward", "The same, always the likeliest token.", "higher"],
+  ["eval/parse_failures", "share", "Turns from whose reply no action could be read.", "lower"],
+  ["eval/turns", "turns", "Mean turns of an evaluation episode."],
+  ["eval/episodes", "count", "Episodes in the figures; those that failed for our reasons are left out."],
+  ["eval/errors", "count", "Episodes that failed for our reasons.", "lower"],
+  ["eval/end/*", "share", "Episodes that ended for this reason."],
+  [
+    "sight/gap",
+    "nats",
+    "Mean over replies of log p(reply | own frames) − log p(reply | another episode's frames). 0: the model is blind.",
+    "higher",
+  ],
+  ["sight/gap_low", "nats", "Lower end of the 95 % interval of sight/gap."],
+  ["sight/gap_high", "nats", "Upper end of the 95 % interval of sight/gap."],
+  ["sight/gap_turn/*", "nats", "sight/gap of the replies of one turn, counted from 0.", "higher"],
+  ["sight/success", "share", "Episodes solved with real frames, on the seeds of sight/success_grey.", "higher"],
+  ["sight/success_grey", "share", "Episodes solved when every frame is grey: what can be done blind."],
+  ["sight/hash_mismatches", "count", "Frames whose hash differs between render, sampling and training.", "lower"],
+  ["sight/replies", "count", "Replies that sight/gap was measured on."],
+];
+
+const STABILITY: readonly Row[] = [
+  ["policy/loss", "number", "The whole loss of the update."],
+  ["policy/entropy", "nats", "Mean entropy of the policy at sampled tokens."],
+  ["policy/kl_old", "nats", "KL from the policy that sampled to the one trained, estimated at sampled tokens."],
+  ["policy/kl_reference", "nats", "KL to the frozen reference, estimated at sampled tokens."],
+  ["policy/kl_coefficient", "number", "Weight of that KL."],
+  ["policy/ratio", "number", "Mean probability ratio, new over old."],
+  ["policy/clip_low", "share", "Sampled tokens whose ratio was clipped from below."],
+  ["policy/clip_high", "share", "Sampled tokens whose ratio was clipped from above."],
+  ["policy/clip_dual", "share", "Sampled tokens whose ratio met the second bound of dual clipping."],
+  ["policy/repeated_tokens", "share", "Sampled tokens that equal the token before them.", "lower"],
+  ["policy/top_reply", "share", "Turns that gave the most common reply."],
+  ["optimizer/grad_norm", "number", "Global norm of the gradient, before clipping."],
+  ["optimizer/learning_rate", "number", "Learning rate of this step."],
+  ["optimizer/updates", "count", "Updates of the weights in this step."],
+  ["optimizer/skipped", "count", "Updates skipped because a number was not finite.", "lower"],
+  ["critic/loss", "number", "The critic's loss.", "lower"],
+  ["critic/value", "reward", "Mean value the critic predicts."],
+  ["critic/return", "reward", "Mean return it should predict."],
+  ["critic/value_error", "number", "Mean squared error of the values.", "lower"],
+  ["critic/explained_variance", "share", "Variance of the returns that the values explain.", "higher"],
+  ["critic/clip_value", "share", "Values whose change was clipped."],
+  ["critic/grad_norm", "number", "Global norm of the critic's gradient, before clipping."],
+  ["critic/learning_rate", "number", "The critic's learning rate."],
+  ["drift/mean", "nats", "Mean |learner − sampler| log-probability of sampled tokens, before the update.", "lower"],
+  ["drift/max", "nats", "The largest of them.", "lower"],
+  ["drift/turn/*", "nats", "drift/mean of the replies of one turn, counted from 0.", "lower"],
+  ["correction/*", "number", "Off-policy correction: means and shares of its weights and masks."],
+  ["staleness/mean", "number", "Updates between sampling and training, mean over episodes."],
+  ["staleness/max", "number", "The largest of them."],
+  ["groups/played", "count", "Groups played for this step."],
+  ["groups/trained", "count", "Groups that were trained."],
+  ["groups/too_small", "count", "Groups dropped because fewer than two siblings survived.", "lower"],
+  ["groups/zero_variance", "share", "Groups whose siblings all earned the same: nothing to learn from."],
+  ["groups/filtered", "count", "Groups the filters dropped."],
+  ["groups/stale", "count", "Groups dropped because they were too old.", "lower"],
+  ["groups/refills", "count", "Rounds of further groups played to fill the batch."],
+  ["filter/*", "number", "What a filter reports of itself."],
+];
+
+const PERFORMANCE: readonly Row[] = [
+  ["time/step", "s", "The whole step.", "lower"],
+  ["time/sample", "s", "Sampling replies."],
+  ["time/env", "s", "Waiting for environments."],
+  ["time/encode", "s", "Rendering messages, preparing and encoding pictures."],
+  ["time/score", "s", "Log-probabilities of reference and learner, values of the critic."],
+  ["time/learn", "s", "Gradients and updates."],
+  ["time/publish", "s", "Giving new weights to the sampler."],
+  ["time/wait", "s", "Waiting for episodes to train on."],
+  ["time/eval", "s", "Evaluating."],
+  ["time/sight", "s", "Probing sight."],
+  ["time/checkpoint", "s", "Saving a checkpoint."],
+  ["time/other", "s", "What is left of the step."],
+  ["speed/sampled_tokens", "per s", "Sampled tokens per second of the whole step.", "higher"],
+  ["speed/trained_tokens", "per s", "Tokens through the learner per second of the whole step.", "higher"],
+  ["speed/episodes", "per s", "Episodes per second of the whole step.", "higher"],
+  ["cache/prefix_hits", "share", "Prompt tokens that were in the key-value cache.", "higher"],
+  ["cache/vision_hits", "share", "Frames whose features were in the cache.", "higher"],
+  ["episodes/env_errors", "count", "Episodes dropped because the environment threw.", "lower"],
+  ["episodes/env_timeouts", "count", "Episodes dropped because the environment did not answer.", "lower"],
+  ["episodes/engine_errors", "count", "Episodes dropped because the engine failed.", "lower"],
+  ["episodes/retries", "count", "Episodes played again on a fresh environment.", "lower"],
+  ["memory/resident", "bytes", "Memory of the process."],
+  ["log/frames", "count", "Distinct frames stored."],
+  ["log/frame_bytes", "bytes", "Bytes of stored frames."],
+  ["log/frames_dropped", "count", "Distinct frames not stored: budget, backlog or disk.", "lower"],
+  ["log/trajectories_dropped", "count", "Kept trajectories not stored: budget, backlog or disk.", "lower"],
+  ["log/trajectories_unkept", "count", "Trajectories the keeping policy left out, since the run was opened."],
+  ["log/events_lost", "count", "Events the disk did not take.", "lower"],
+];
+
+const CUSTOM: MetricInfo = {
+  name: "custom/*",
+  group: "learning",
+  unit: "number",
+  meaning: "A metric the user registered.",
+};
+
+/** In the order they are shown. */
+export const METRICS: readonly MetricInfo[] = [
+  ...table("learning", LEARNING),
+  CUSTOM,
+  ...table("evaluation", EVALUATION),
+  ...table("stability", STABILITY),
+  ...table("performance", PERFORMANCE),
+];
+
+const byName = new Map(METRICS.map((info) => [info.name, info]));
+
+/** What is known of a metric; a member of a family gets the family's row. Undefined: no such metric. */
+export function metricInfo(name: string): MetricInfo | undefined {
+  const exact = byName.get(name);
+  if (exact !== undefined) return name.endsWith("/*") ? undefined : exact;
+  // Members may hold slashes themselves (`train/success/maze_2d/easy`): the longest family wins.
+  for (let at = name.lastIndexOf("/"); at > 0; at = name.lastIndexOf("/", at - 1)) {
+    const family = byName.get(`${name.slice(0, at)}/*`);
+    if (family !== undefined && at < name.length - 1) return family;
+  }
+  return undefined;
+}
+
+/** Throws when a name is not in the table. */
+export function checkMetric(name: string): void {
+  if (metricInfo(name) !== undefined) return;
+  throw new ConfigError(
+    `"${name}" is no metric of Saccade. Name your own metrics "custom/…"; Saccade's are listed in src/run/metrics.ts.`,
+  );
+}
+
+function table(group: MetricGroup, rows: readonly Row[]): MetricInfo[] {
+  return rows.map(([name, unit, meaning, better]) => ({ name, group, unit, meaning, ...(better && { better }) }));
+}

@@ -1,0 +1,310 @@
+/**
+ * `trajectories/step-N.jsonl`: one JSON row for each episode that was kept, with all a viewer needs to show it: what was seen (frames
+ * by hash), said, done and earned, and on request every token with its numbers. Which episodes are kept is `keepPolicy`: the best,
+ * median and worst of each group, and those that failed. What is not kept is counted.
+ */
+import { appendFile, mkdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { setImmediate as nextTick } from "node:timers/promises";
+import { errorMessage } from "../core/errors.ts";
+import type { JsonObject } from "../core/json.ts";
+import { namesIn } from "./files.ts";
+import { readLines, repairTail } from "./jsonl.ts";
+
+export const TRAJECTORIES_FOLDER = "trajectories";
+
+/** Numbers aligned to the ids of a sequence; null where one is not finite. Made by `numbers`. */
+export type NumberRow = readonly (number | null)[];
+
+/** What each letter of `TokensRecord.kinds` says of the token in its place. */
+export const TOKEN_KINDS = {
+  p: "prompt",
+  s: "sampled",
+  f: "forced",
+  o: "observation",
+  i: "image",
+} as const;
+
+/** One token sequence: the whole episode when turns are joined, one turn when they are split. Every row is aligned to `ids`. */
+export type TokensRecord = {
+  readonly ids: readonly number[];
+  /** One letter a token, see `TOKEN_KINDS`. */
+  readonly kinds: string;
+  /** What each id reads as, for viewers that have no tokenizer. */
+  readonly texts?: readonly string[];
+  /** Log-probabilities: of the sampler when it drew the id, and of the learner before its update. 0 where nothing was sampled. */
+  readonly samplerLogprobs: NumberRow;
+  readonly learnerLogprobs?: NumberRow;
+  readonly advantages?: NumberRow;
+  /** Positions whose ratio was clipped in the update. */
+  readonly clipped?: readonly number[];
+  /** `hash`: the frame the sampler was given. `learnerHash`: the one trained on, where it was asked; they must agree. */
+  readonly images: readonly {
+    readonly start: number;
+    readonly length: number;
+    readonly hash: string;
+    readonly learnerHash?: string;
+  }[];
+  /** Ids start..end-1 were sampled as the reply of a turn. */
+  readonly replies: readonly { readonly turn: number; readonly start: number; readonly end: number }[];
+};
+
+export type TurnRecord = {
+  /** What was said to the agent before this reply; a frame stands in it as "<image>". */
+  readonly observation: string;
+  /** Hashes of the frames of that observation as the environment drew them, in order. */
+  readonly frames: readonly string[];
+  /** The same frames as the model got them, where they were resized. */
+  readonly modelFrames?: readonly string[];
+  readonly reply: string;
+  readonly stopReason: "stop" | "length";
+  /** Each action that was played, as text. */
+  readonly actions: readonly string[];
+  /** Where the action stands in the reply, [start, end) in UTF-16 units. */
+  readonly actionSpan?: readonly [number, number];
+  readonly parsed: boolean;
+  readonly wellFormed: boolean;
+  readonly valid: boolean;
+  readonly feedback?: string;
+  readonly reward: number;
+  readonly taskReward?: number;
+  readonly formatReward?: number;
+  /** Reward of this turn and all later ones, undiscounted. */
+  readonly return: number;
+  /** Version of the policy that sampled the reply; the lowest when weights changed in between. */
+  readonly version: number;
+  readonly sampleMs: number;
+  readonly envMs: number;
+  /** log p(reply | own frames) − log p(reply | another episode's frames), where it was probed. */
+  readonly sight?: number;
+};
+
+export type TrajectoryRecord = {
+  /** `<env>#<seed>/<sibling>`. */
+  readonly id: string;
+  readonly env: string;
+  readonly seed: number;
+  /** Siblings of one episode seed share it. */
+  readonly group: string;
+  readonly sibling: number;
+  readonly split: "train" | "eval";
+  readonly step: number;
+  /** 0: greedy. */
+  readonly temperature: number;
+  readonly reward: number;
+  readonly success: boolean;
+  /** `done`, `max_turns`, `max_tokens`, or one of our faults. */
+  readonly end: string;
+  readonly error?: string;
+  readonly retries?: number;
+  /** Over sampled tokens; absent where nothing was trained. */
+  readonly advantage?: { readonly mean: number; readonly min: number; readonly max: number };
+  readonly turns: readonly TurnRecord[];
+  /** What was shown after the last reply. */
+  readonly final?: { readonly observation: string; readonly frames: readonly string[] };
+  readonly tokens?: readonly TokensRecord[];
+  /** Why this row was kept. */
+  readonly kept?: KeepReason;
+};
+
+export type KeepReason = "best" | "median" | "worst" | "error";
+
+/** What the policy looks at; episodes of any shape can be judged before their rows are built. */
+export type Keepable = {
+  readonly group: string;
+  readonly sibling: number;
+  readonly reward: number;
+  readonly success: boolean;
+  readonly error?: string;
+};
+
+export type Kept<T> = { readonly episode: T; readonly why: KeepReason };
+
+/**
+ * Best, median and worst of each group by reward (then success, then the lower sibling), and errors. `maxGroups`: only so many groups,
+ * in the order given, so fixed evaluation seeds keep the same ones every time. `maxErrors` bounds a run in which everything fails.
+ */
+export function keepPolicy<T extends Keepable>(
+  episodes: readonly T[],
+  { maxGroups = Number.POSITIVE_INFINITY, maxErrors = 16 } = {},
+): { kept: Kept<T>[]; dropped: number } {
+  const kept: Kept<T>[] = [];
+  for (const episode of episodes) {
+    if (episode.error !== undefined && kept.length < maxErrors) kept.push({ episode, why: "error" });
+  }
+  const groups = new Map<string, T[]>();
+  for (const episode of episodes) {
+    if (episode.error !== undefined) continue;
+    const members = groups.get(episode.group);
+    if (members === undefined) groups.set(episode.group, [episode]);
+    else members.push(episode);
+  }
+  let taken = 0;
+  for (const members of groups.values()) {
+    if (taken++ >= maxGroups) break;
+    const ranked = members.toSorted(
+      (a, b) => b.reward - a.reward || Number(b.success) - Number(a.success) || a.sibling - b.sibling,
+    );
+    const last = ranked.length - 1;
+    kept.push({ episode: ranked[0] as T, why: "best" });
+    if (last >= 2) kept.push({ episode: ranked[last >> 1] as T, why: "median" });
+    if (last >= 1) kept.push({ episode: ranked[last] as T, why: "worst" });
+  }
+  return { kept, dropped: episodes.length - kept.length };
+}
+
+/** 32-bit floats as the shortest decimals that read back as the same floats: about half the bytes of printing them as doubles. */
+export function numbers(values: Float32Array): NumberRow {
+  return Array.from(values, (value) => {
+    if (!Number.isFinite(value)) return null;
+    const short = Number(value.toPrecision(7));
+    return Math.fround(short) === value ? short : Number(value.toPrecision(9));
+  });
+}
+
+export type TrajectoryOptions = {
+  /** Bytes the folder may hold. */
+  readonly maxBytes?: number;
+  /** Rows that may wait to be written. */
+  readonly maxPending?: number;
+};
+
+export type TrajectoryCounts = {
+  /** Rows written since opening. */
+  readonly written: number;
+  readonly bytes: number;
+  readonly overBudget: number;
+  readonly overBacklog: number;
+  readonly failed: number;
+};
+
+export class TrajectoryStore {
+  readonly #folder: string;
+  readonly #maxBytes: number;
+  readonly #maxPending: number;
+  readonly #counts = { written: 0, bytes: 0, overBudget: 0, overBacklog: 0, failed: 0 };
+  #pending = 0;
+  #last: Promise<void> = Promise.resolve();
+  /** The first failure, in words. */
+  problem: string | undefined;
+
+  private constructor(folder: string, options: TrajectoryOptions) {
+    this.#folder = folder;
+    this.#maxBytes = options.maxBytes ?? 1024 * 1024 * 1024;
+    this.#maxPending = options.maxPending ?? 4096;
+  }
+
+  static async open(runPath: string, options: TrajectoryOptions = {}): Promise<TrajectoryStore> {
+    const folder = join(runPath, TRAJECTORIES_FOLDER);
+    await mkdir(folder, { recursive: true });
+    const store = new TrajectoryStore(folder, options);
+    for (const name of await namesIn(folder)) store.#counts.bytes += (await stat(join(folder, name))).size;
+    return store;
+  }
+
+  /** Takes rows, or functions that build them later one at a time (a row with tokens takes milliseconds), and returns at once. */
+  append(step: number, rows: readonly (TrajectoryRecord | (() => TrajectoryRecord))[]): void {
+    const room = Math.max(0, this.#maxPending - this.#pending);
+    const taken = rows.slice(0, room);
+    this.#counts.overBacklog += rows.length - taken.length;
+    if (taken.length === 0) return;
+    this.#pending += taken.length;
+    this.#last = this.#last.then(async () => {
+      await this.#write(step, taken);
+      this.#pending -= taken.length;
+    });
+  }
+
+  /** Waits until all rows appended so far are written or dropped. */
+  async flush(): Promise<void> {
+    await this.#last;
+  }
+
+  get counts(): TrajectoryCounts {
+    return { ...this.#counts };
+  }
+
+  /** Removes the files of later steps: a resumed run plays these steps again. */
+  async discardAfter(step: number): Promise<void> {
+    await this.flush();
+    for (const later of await stepsIn(this.#folder)) {
+      if (later <= step) continue;
+      const path = stepPath(this.#folder, later);
+      this.#counts.bytes -= (await stat(path)).size;
+      await rm(path);
+    }
+  }
+
+  /** Never throws: a row that can't be built or written is counted. */
+  async #write(step: number, rows: readonly (TrajectoryRecord | (() => TrajectoryRecord))[]): Promise<void> {
+    const counts = this.#counts;
+    const lines: Buffer[] = [];
+    let bytes = 0;
+    for (const row of rows) {
+      await nextTick();
+      try {
+        const line = Buffer.from(`${JSON.stringify(typeof row === "function" ? row() : row)}\n`);
+        if (counts.bytes + bytes + line.length > this.#maxBytes) {
+          counts.overBudget++;
+          continue;
+        }
+        lines.push(line);
+        bytes += line.length;
+      } catch (error) {
+        counts.failed++;
+        this.problem ??= errorMessage(error);
+      }
+    }
+    if (lines.length === 0) return;
+    try {
+      const path = stepPath(this.#folder, step);
+      await repairTail(path);
+      await appendFile(path, Buffer.concat(lines));
+      counts.bytes += bytes;
+      counts.written += lines.length;
+    } catch (error) {
+      counts.failed += lines.length;
+      this.problem ??= errorMessage(error);
+    }
+  }
+}
+
+/** Steps that have a file, ascending. */
+export function trajectorySteps(runPath: string): Promise<number[]> {
+  return stepsIn(join(runPath, TRAJECTORIES_FOLDER));
+}
+
+/**
+ * The rows of a step. An evaluation that was played again after a crash is there twice; the later row counts. Adds to `missing` what
+ * can't be read.
+ */
+export async function readTrajectories(
+  runPath: string,
+  step: number,
+  missing: string[] = [],
+): Promise<TrajectoryRecord[]> {
+  const rows = new Map<string, TrajectoryRecord>();
+  const path = stepPath(join(runPath, TRAJECTORIES_FOLDER), step);
+  for await (const { value, start } of readLines(path, missing)) {
+    const record = asRecord(value);
+    if (record === undefined) missing.push(`step-${step}.jsonl: the line at byte ${start} is no trajectory.`);
+    else rows.set(JSON.stringify([record.split, record.temperature, record.id]), record);
+  }
+  return [...rows.values()];
+}
+
+function asRecord(value: JsonObject): TrajectoryRecord | undefined {
+  if (typeof value.id !== "string" || !Array.isArray(value.turns)) return undefined;
+  return value as unknown as TrajectoryRecord;
+}
+
+function stepPath(folder: string, step: number): string {
+  return join(folder, `step-${step}.jsonl`);
+}
+
+async function stepsIn(folder: string): Promise<number[]> {
+  return (await namesIn(folder))
+    .flatMap((name) => /^step-(\d+)\.jsonl$/.exec(name)?.[1] ?? [])
+    .map(Number)
+    .sort((a, b) => a - b);
+}

@@ -1,0 +1,91 @@
+/**
+ * From trajectories to what an engine trains on. A trajectory's sequences become rows of numbers for the algorithms, and rows with credit become
+ * `Datum`s. The one subtle thing is alignment: rows are aligned to ids (row[i] speaks of id i), a datum to predictions (datum[i] speaks of the
+ * prediction of id i+1), so everything moves one place to the left, here and nowhere else.
+ */
+import type { Datum } from "../engine/engine.ts";
+import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
+import type { TokenRow } from "./tokens.ts";
+
+/** One row per sequence, in order. Rewards stand on the last sampled id of their turn. */
+export function rowsOf(trajectory: Trajectory): TokenRow[] {
+  const truncated = trajectory.end === "max_turns" || trajectory.end === "max_tokens";
+  return trajectory.sequences.map((sequence, order) => {
+    const turns = new Int32Array(sequence.ids.length).fill(-1);
+    const rewards = new Float32Array(sequence.ids.length);
+    for (const { turn, start, end } of trained(sequence, order, trajectory)) {
+      turns.fill(turn, start, end);
+      const reward = trajectory.turns[turn]?.reward ?? 0;
+      rewards[lastSampled(sequence, start, end)] = reward;
+    }
+    return {
+      group: trajectory.group,
+      episode: trajectory.id,
+      order,
+      sampled: sequence.sampled,
+      turns,
+      rewards,
+      sampledLogprobs: sequence.logprobs,
+      truncated,
+    };
+  });
+}
+
+function lastSampled(sequence: Sequence, start: number, end: number): number {
+  let last = end - 1;
+  while (last > start && sequence.sampled[last] !== 1) last -= 1;
+  return last;
+}
+
+/** The replies whose ids carry loss in this sequence: with split turns, earlier replies are only context. */
+function trained(sequence: Sequence, order: number, trajectory: Trajectory) {
+  const split = trajectory.sequences.length > 1;
+  return sequence.replies.filter(({ turn, start }) => (!split || turn === order) && sequence.sampled[start] === 1);
+}
+
+export type DatumNumbers = {
+  readonly weights: Float32Array;
+  readonly advantages?: Float32Array;
+  readonly oldLogprobs?: Float32Array;
+  readonly referenceLogprobs?: Float32Array;
+  readonly returns?: Float32Array;
+  readonly oldValues?: Float32Array;
+};
+
+/** `numbers` are aligned to ids; the datum is aligned to predictions. */
+export function toDatum(sequence: Sequence, temperature: number, numbers: DatumNumbers): Datum {
+  const { ids, images, sampled } = sequence;
+  const targets = new Int32Array(ids.length).fill(-1);
+  for (let i = 0; i + 1 < ids.length; i++) if (sampled[i + 1] === 1) targets[i] = ids[i + 1] as number;
+  const weights = shiftLeft(numbers.weights);
+  for (let i = 0; i < weights.length; i++) if ((targets[i] as number) < 0) weights[i] = 0;
+  return {
+    input: { ids, images },
+    targets,
+    weights,
+    temperature,
+    ...(numbers.advantages && { advantages: shiftLeft(numbers.advantages) }),
+    ...(numbers.oldLogprobs && { oldLogprobs: shiftLeft(numbers.oldLogprobs) }),
+    ...(numbers.referenceLogprobs && { referenceLogprobs: shiftLeft(numbers.referenceLogprobs) }),
+    ...(numbers.returns && { returns: shiftLeft(numbers.returns) }),
+    ...(numbers.oldValues && { oldValues: shiftLeft(numbers.oldValues) }),
+  };
+}
+
+/** A datum that asks for outputs at every sampled id and has no loss. */
+export function probeDatum(sequence: Sequence, temperature: number): Datum {
+  return toDatum(sequence, temperature, { weights: new Float32Array(sequence.ids.length) });
+}
+
+function shiftLeft(array: Float32Array): Float32Array {
+  const shifted = new Float32Array(array.length);
+  shifted.set(array.subarray(1));
+  return shifted;
+}
+
+/** What an engine answered (aligned to predictions), aligned to ids again. */
+export function shiftRight(array: Float32Array): Float32Array {
+  const shifted = new Float32Array(array.length);
+  shifted.set(array.subarray(0, array.length - 1), 1);
+  return shifted;
+}

@@ -1,0 +1,17 @@
+/** Training: recipes, the trainer, and the algorithms they name. */
+export * from "./advantages.ts";
+export * from "./batch.ts";
+export * from "./correction.ts";
+export * from "./filters.ts";
+export * from "./kl.ts";
+export * from "./losses-extra.ts";
+export * from "./recipe.ts";
+export * from "./recipes.ts";
+export * from "./reductions.ts";
+export * from "./registry.ts";
+export * from "./schedule.ts";
+export * from "./sft.ts";
+export * from "./sight.ts";
+export * from "./tokens.ts";
+export * from "./trainer.ts";
+export * from "./whiten.ts";

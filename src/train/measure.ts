@@ -1,0 +1,97 @@
+/** What a batch of episodes says about the policy: the numbers of a step, before any filter. */
+import type { PlayedGroup } from "../rollout/groups.ts";
+import type { Trajectory } from "../rollout/trajectory.ts";
+
+export function measureEpisodes(trajectories: readonly Trajectory[], prefix: "train" | "eval"): Record<string, number> {
+  const turns = trajectories.flatMap((trajectory) => trajectory.turns);
+  const replies = trajectories.flatMap((trajectory) =>
+    trajectory.sequences.flatMap((sequence) => sequence.replies.filter(({ start }) => sequence.sampled[start] === 1)),
+  );
+  const metrics: Record<string, number> = {
+    [`${prefix}/success`]: share(trajectories, (trajectory) => trajectory.success),
+    [`${prefix}/reward`]: mean(trajectories.map((trajectory) => trajectory.reward)),
+    [`${prefix}/turns`]: mean(trajectories.map((trajectory) => trajectory.turns.length)),
+    [`${prefix}/parse_failures`]: share(turns, (turn) => !turn.info.parsed),
+    [`${prefix}/episodes`]: trajectories.length,
+  };
+  for (const [env, members] of grouped(trajectories, (trajectory) => trajectory.env)) {
+    metrics[`${prefix}/success/${env}`] = share(members, (trajectory) => trajectory.success);
+    metrics[`${prefix}/reward/${env}`] = mean(members.map((trajectory) => trajectory.reward));
+  }
+  for (const [end, members] of grouped(trajectories, (trajectory) => trajectory.end)) {
+    metrics[`${prefix}/end/${end}`] = members.length / trajectories.length;
+  }
+  if (prefix === "eval") return metrics;
+  return {
+    ...metrics,
+    "train/reward_task": mean(trajectories.map((t) => sum(t.turns.map((turn) => turn.info.taskReward)))),
+    "train/reward_format": mean(trajectories.map((t) => sum(t.turns.map((turn) => turn.info.formatReward)))),
+    "train/well_formed": share(turns, (turn) => turn.info.wellFormed),
+    "train/invalid_actions": share(turns, (turn) => !turn.info.valid),
+    "train/reply_tokens": mean(replies.map(({ start, end }) => end - start)),
+    "train/episode_tokens": mean(trajectories.map((t) => sum(t.sequences.map((sequence) => sequence.ids.length)))),
+    "policy/repeated_tokens": repeatedTokens(trajectories),
+    "policy/top_reply": topReply(turns.map((turn) => turn.reply)),
+  };
+}
+
+export function measureGroups(groups: readonly PlayedGroup[]): Record<string, number> {
+  const rewards = groups
+    .map((group) => group.trajectories.map((trajectory) => trajectory.reward))
+    .filter((list) => list.length > 0);
+  const spreads = rewards.map((list) => {
+    const centre = mean(list);
+    return Math.sqrt(mean(list.map((reward) => (reward - centre) ** 2)));
+  });
+  const dropped = groups.flatMap((group) => group.dropped);
+  return {
+    "groups/played": groups.length,
+    "groups/zero_variance": share(spreads, (spread) => spread < 1e-6),
+    "train/reward_std": mean(spreads),
+    "train/solved_groups": share(groups, (group) => group.trajectories.some((trajectory) => trajectory.success)),
+    "episodes/env_errors": dropped.filter(({ end }) => end === "env_error").length,
+    "episodes/env_timeouts": dropped.filter(({ end }) => end === "env_timeout").length,
+    "episodes/engine_errors": dropped.filter(({ end }) => end === "engine_error").length,
+    "episodes/retries": sum(
+      groups.flatMap((group) => [...group.trajectories, ...group.dropped]).map(({ retries }) => retries),
+    ),
+  };
+}
+
+/** Share of sampled ids that equal the one before. */
+function repeatedTokens(trajectories: readonly Trajectory[]): number {
+  let same = 0;
+  let count = 0;
+  for (const { sequences } of trajectories) {
+    for (const { ids, sampled } of sequences) {
+      for (let i = 1; i < ids.length; i++) {
+        if (sampled[i] !== 1 || sampled[i - 1] !== 1) continue;
+        count += 1;
+        if (ids[i] === ids[i - 1]) same += 1;
+      }
+    }
+  }
+  return count === 0 ? 0 : same / count;
+}
+
+function topReply(replies: readonly string[]): number {
+  return (
+    Math.max(0, ...[...grouped(replies, (reply) => reply).values()].map((list) => list.length)) /
+    Math.max(1, replies.length)
+  );
+}
+
+export function grouped<T, K>(items: readonly T[], key: (item: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const item of items) {
+    const members = groups.get(key(item));
+    if (members === undefined) groups.set(key(item), [item]);
+    else members.push(item);
+  }
+  return groups;
+}
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+const mean = (values: readonly number[]) => (values.length === 0 ? 0 : sum(values) / values.length);
+const share = <T>(items: readonly T[], test: (item: T) => boolean) =>
+  items.length === 0 ? 0 : items.filter(test).length / items.length;

@@ -1,0 +1,217 @@
+/**
+ * A recipe: everything that decides a training run, as one plain object with defaults. A recipe is a TypeScript file whose default
+ * export is `defineRecipe({…})`; `--set key=value` changes a field. It is checked here, once, before anything runs, and stored whole in the
+ * run's manifest.
+ */
+import { z } from "zod";
+import { ConfigError } from "../core/errors.ts";
+
+const rates = z.strictObject({
+  vision: z.number().optional(),
+  merger: z.number().optional(),
+  language: z.number().optional(),
+  embedding: z.number().optional(),
+  head: z.number().optional(),
+  lora: z.number().optional(),
+});
+
+const optimizer = z.strictObject({
+  name: z.enum(["adamw", "muon"]).default("adamw"),
+  learningRate: z.number().positive(),
+  /** Muon: rate of what is no hidden matrix. */
+  adamLearningRate: z.number().positive().optional(),
+  rates: rates.optional(),
+  beta1: z.number().min(0).max(1).default(0.9),
+  beta2: z.number().min(0).max(1).default(0.95),
+  weightDecay: z.number().min(0).default(0),
+  /** 0: no clipping. */
+  maxGradNorm: z.number().min(0).default(1),
+});
+
+const schedule = z.strictObject({
+  name: z.enum(["constant", "linear", "cosine"]).default("constant"),
+  warmupSteps: z.int().min(0).default(0),
+  /** Share of the rate that is left at the end. */
+  floor: z.number().min(0).max(1).default(0),
+});
+
+const envMix = z.strictObject({
+  env: z.string(),
+  options: z.record(z.string(), z.unknown()).default({}),
+  weight: z.number().positive().default(1),
+});
+
+const seedRange = z.tuple([z.int().min(0), z.int().min(0)]);
+
+const sft = z.strictObject({
+  /** Episodes played by a noisy oracle: with probability `noise` a random action is played and learned. */
+  episodes: z.int().min(1),
+  noise: z.number().min(0).max(1).default(0),
+  /** What is learned on a noisy turn: the move that was played, or the oracle's. */
+  labels: z.enum(["played", "oracle"]).default("played"),
+  /** Demonstration files instead of playing. */
+  files: z.array(z.string()).default([]),
+  batch: z.int().min(1).default(32),
+  epochs: z.int().min(1).default(1),
+  optimizer,
+  schedule: schedule.prefault({ name: "cosine", warmupSteps: 20, floor: 0.05 }),
+});
+
+const kl = z.strictObject({
+  as: z.enum(["loss", "reward"]),
+  coefficient: z.number().min(0),
+  estimator: z.enum(["k1", "k2", "k3"]).default("k3"),
+  /** KL as reward: adapt the coefficient towards this KL. */
+  target: z.number().positive().optional(),
+  horizon: z.number().positive().default(10_000),
+});
+
+const recipe = z.strictObject({
+  name: z.string().regex(/^[a-z0-9][a-z0-9._-]*$/, "use lower-case letters, digits, . _ -"),
+  seed: z.int().min(0).default(0),
+  /** A Hugging Face folder, or how to make a fresh model. */
+  model: z.union([
+    z.string(),
+    z.strictObject({ preset: z.enum(["nano", "micro", "mini"]), set: z.record(z.string(), z.unknown()).default({}) }),
+  ]),
+  lora: z
+    .strictObject({ rank: z.int().min(1), alpha: z.number().positive(), targets: z.array(z.string()).optional() })
+    .optional(),
+  freeze: z.enum(["vision", "language"]).optional(),
+  envs: z.array(envMix).min(1),
+  /** Supervised warm start before reinforcement learning. */
+  warmStart: sft.optional(),
+  /** Updates of reinforcement learning; 0 for a supervised run. */
+  steps: z.int().min(0),
+  /** Episode seeds (groups) per step, and siblings of each. */
+  groups: z.int().min(1).default(16),
+  siblings: z.int().min(1).default(8),
+  /** Sequences per update of the weights; absent: the whole batch at once. */
+  minibatch: z.int().min(1).optional(),
+  epochs: z.int().min(1).default(1),
+  sampling: z
+    .strictObject({
+      temperature: z.number().positive().default(1),
+      maxTokens: z.int().min(1).default(64),
+      contextTokens: z.int().min(16).default(4096),
+      /** For evaluation only: a training run that sets one of these is refused. */
+      topK: z.int().optional(),
+      topP: z.number().optional(),
+      minP: z.number().optional(),
+    })
+    .prefault({}),
+  turns: z.enum(["joined", "split"]).default("joined"),
+  /** Split turns: how many earlier turns each one sees. */
+  history: z.int().min(0).default(4),
+  advantage: z
+    .strictObject({
+      name: z.string().default("grpo"),
+      gamma: z.number().min(0).max(1).default(1),
+      lambda: z.number().min(0).max(1).default(1),
+      turnGamma: z.number().min(0).max(1).default(1),
+      turnLambda: z.number().min(0).max(1).default(1),
+      normalizeStd: z.boolean().default(true),
+      whiten: z.boolean().default(false),
+    })
+    .prefault({}),
+  loss: z.looseObject({ name: z.string() }).default({ name: "ppo", clipLow: 0.8, clipHigh: 1.28 }),
+  reduction: z
+    .union([
+      z.strictObject({ name: z.enum(["token_mean", "sequence_mean", "prompt_mean"]) }),
+      z.strictObject({ name: z.literal("constant_length"), length: z.number().positive() }),
+    ])
+    .default({ name: "token_mean" }),
+  kl: kl.optional(),
+  filters: z.array(z.looseObject({ name: z.string() })).default([{ name: "zero-variance" }]),
+  /** Play more groups until this many survive the filters (dynamic sampling), at most `refillLimit` rounds. */
+  refill: z.boolean().default(false),
+  refillLimit: z.int().min(1).default(8),
+  correction: z
+    .strictObject({
+      truncate: z.strictObject({ level: z.enum(["token", "sequence"]), cap: z.number().positive() }).optional(),
+      sequenceMask: z
+        .strictObject({ of: z.enum(["geometric", "product"]), low: z.number(), high: z.number() })
+        .optional(),
+      tokenMask: z.strictObject({ low: z.number(), high: z.number() }).optional(),
+      outliers: z.strictObject({ low: z.number(), high: z.number() }).optional(),
+    })
+    .optional(),
+  critic: z
+    .strictObject({
+      optimizer,
+      clip: z.number().positive().default(0.2),
+      warmupSteps: z.int().min(0).default(0),
+      epochs: z.int().min(1).default(1),
+    })
+    .optional(),
+  optimizer,
+  schedule: schedule.prefault({}),
+  referenceEvery: z.int().min(1).optional(),
+  /** 0: synchronous. Otherwise rollouts may be this many updates old. */
+  maxStaleness: z.int().min(0).default(0),
+  rollout: z
+    .strictObject({
+      live: z.int().min(1).default(64),
+      workers: z.enum(["inline", "threads", "processes"]).default("inline"),
+      stepTimeoutMs: z.int().min(1).default(60_000),
+      episodeTimeoutMs: z.int().min(1).default(600_000),
+      retries: z.int().min(0).default(1),
+    })
+    .prefault({}),
+  evaluate: z
+    .strictObject({
+      every: z.int().min(1).default(10),
+      seeds: seedRange.default([1_000_000_000, 1_000_000_127]),
+      before: z.boolean().default(true),
+      temperature: z.number().min(0).default(1),
+      greedy: z.boolean().default(true),
+    })
+    .prefault({}),
+  sight: z.strictObject({ every: z.int().min(0).default(10), episodes: z.int().min(2).default(64) }).prefault({}),
+  checkpoint: z.strictObject({ every: z.int().min(1).default(20), keep: z.int().min(1).default(2) }).prefault({}),
+  log: z
+    .strictObject({ frameBudgetMB: z.number().positive().default(256), tokens: z.boolean().default(true) })
+    .prefault({}),
+  threads: z.int().min(1).optional(),
+  /** What the author saw; printed before a run. */
+  expect: z.string().default(""),
+});
+
+export type RecipeInput = z.input<typeof recipe>;
+export type Recipe = z.output<typeof recipe>;
+
+export function defineRecipe(input: RecipeInput): RecipeInput {
+  return input;
+}
+
+/** Checks a recipe with its overrides; the error names every field that is wrong. */
+export function resolveRecipe(input: unknown, overrides: Readonly<Record<string, unknown>> = {}): Recipe {
+  const result = recipe.safeParse(merge(input, overrides));
+  if (!result.success) {
+    const problems = result.error.issues.map((issue) => `${issue.path.join(".") || "recipe"}: ${issue.message}`);
+    throw new ConfigError(`The recipe can't be used: ${problems.join("; ")}.`);
+  }
+  const { sampling, maxStaleness, refill } = result.data;
+  if (
+    result.data.steps > 0 &&
+    (sampling.topK !== undefined || sampling.topP !== undefined || sampling.minP !== undefined)
+  ) {
+    throw new ConfigError(
+      "Training rollouts sample the plain tempered distribution: leave sampling.topK, topP and minP out (they are for evaluation).",
+    );
+  }
+  if (maxStaleness > 0 && refill)
+    throw new ConfigError("refill needs a synchronous run: set maxStaleness to 0, or refill to false.");
+  return result.data;
+}
+
+function merge(base: unknown, over: unknown): unknown {
+  if (!isRecord(base) || !isRecord(over)) return over === undefined ? base : over;
+  const merged: Record<string, unknown> = { ...base };
+  for (const [key, value] of Object.entries(over)) merged[key] = merge(merged[key], value);
+  return merged;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,86 @@
+/**
+ * What a recipe can name: estimators, losses, filters and metrics, as plain maps. The built-in ones are here from the start; a
+ * recipe registers its own before it trains. A name is given once: silently replacing one would change what another recipe means by it.
+ */
+import { ConfigError } from "../core/errors.ts";
+import { ESTIMATORS } from "./advantages.ts";
+import { FILTERS, type Filter, groupsOf, varianceOf } from "./filters.ts";
+import { EXTRA_LOSSES, type LossMaker } from "./losses-extra.ts";
+import type { Credit, Estimator, TokenRow } from "./tokens.ts";
+
+/** A number per batch, from the rows before filtering and the credit of those that were kept. */
+export type Metric = {
+  readonly name: string;
+  compute(rows: readonly TokenRow[], credit?: Credit): number;
+};
+
+/** Mean over groups of the variance of their rewards: how much there is to learn from comparing siblings. */
+const rewardVarianceMetric: Metric = {
+  name: "reward_variance",
+  compute(rows) {
+    const groups = groupsOf(rows);
+    return groups.reduce((sum, group) => sum + varianceOf(group), 0) / Math.max(1, groups.length);
+  },
+};
+
+function registryOf<T extends { readonly name: string }>(kind: string, builtIn: readonly T[]) {
+  const entries = new Map<string, T>(builtIn.map((entry) => [entry.name, entry]));
+  return {
+    register(entry: T): void {
+      if (entries.has(entry.name)) {
+        throw new ConfigError(`There is already a ${kind} "${entry.name}"; give yours another name.`);
+      }
+      entries.set(entry.name, entry);
+    },
+    get(name: string): T {
+      const entry = entries.get(name);
+      if (entry === undefined) {
+        throw new ConfigError(`There is no ${kind} "${name}"; there are ${[...entries.keys()].join(", ")}.`);
+      }
+      return entry;
+    },
+    names: (): string[] => [...entries.keys()],
+  };
+}
+
+const estimators = registryOf<Estimator>("estimator", ESTIMATORS);
+const losses = registryOf<LossMaker>("registered loss", EXTRA_LOSSES);
+const filters = registryOf<Filter>("filter", FILTERS);
+const metrics = registryOf<Metric>("metric", [rewardVarianceMetric]);
+
+export const registerEstimator = estimators.register;
+export const getEstimator = estimators.get;
+export const estimatorNames = estimators.names;
+
+export const registerLoss = losses.register;
+export const getLoss = losses.get;
+export const lossNames = losses.names;
+
+export const registerFilter = filters.register;
+export const getFilter = filters.get;
+export const filterNames = filters.names;
+
+export const registerMetric = metrics.register;
+export const getMetric = metrics.get;
+export const metricNames = metrics.names;
+
+/** Refuses, at start, an estimator that can't work in this recipe. */
+export function checkEstimator(
+  estimator: Estimator,
+  recipe: { readonly turns: "joined" | "split"; readonly critic: boolean; readonly groupSize: number },
+): void {
+  const { name } = estimator;
+  if (!estimator.turns.includes(recipe.turns)) {
+    throw new ConfigError(
+      `Estimator "${name}" is not valid with turns ${recipe.turns}; set turns to ${estimator.turns.join(" or ")}.`,
+    );
+  }
+  if (estimator.needsCritic && !recipe.critic) {
+    throw new ConfigError(`Estimator "${name}" needs a critic; add one to the recipe or use grpo.`);
+  }
+  if (estimator.needsGroups && recipe.groupSize < 2) {
+    throw new ConfigError(
+      `Estimator "${name}" compares siblings and needs groups of at least 2, got ${recipe.groupSize}; set a larger group size.`,
+    );
+  }
+}

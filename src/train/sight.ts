@@ -1,0 +1,80 @@
+/**
+ * Sight: whether the model looks at the picture. A reply is scored once with the frames it answered (the sampler did that when it drew it) and once with
+ * those of another episode. The mean difference in log-probability is the gap; nothing between the two means blind. The interval is over
+ * episodes, whose replies are not independent.
+ */
+import type { Sampler } from "../engine/engine.ts";
+import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
+import { probeDatum, shiftRight } from "./batch.ts";
+
+export type SightReport = {
+  readonly metrics: Record<string, number>;
+  /** Per episode id and turn, the gap of that reply. */
+  readonly gaps: ReadonlyMap<string, ReadonlyMap<number, number>>;
+};
+
+/** Episodes whose frames can't be swapped (no other episode has frames of that size) are left out. */
+export async function probeSight(sampler: Sampler, trajectories: readonly Trajectory[]): Promise<SightReport> {
+  const probes = trajectories.flatMap((trajectory, i) => {
+    const donors = [...trajectories.slice(i + 1), ...trajectories.slice(0, i)].filter(
+      (other) => other.seed !== trajectory.seed,
+    );
+    return trajectory.sequences.flatMap((sequence) => {
+      const swapped = swapFrames(sequence, donors);
+      return swapped === undefined ? [] : [{ trajectory, sequence, swapped }];
+    });
+  });
+  const scores = await sampler.score(
+    probes.map(({ trajectory, swapped }) => probeDatum(swapped, trajectory.temperature || 1)),
+  );
+  const gaps = new Map<string, Map<number, number>>();
+  probes.forEach(({ trajectory, sequence }, k) => {
+    const other = shiftRight((scores[k] as { logprobs: Float32Array }).logprobs);
+    const byTurn = gaps.get(trajectory.id) ?? new Map<number, number>();
+    gaps.set(trajectory.id, byTurn);
+    for (const { turn, start, end } of sequence.replies) {
+      if (sequence.sampled[start] !== 1) continue;
+      let gap = 0;
+      for (let i = start; i < end; i++) gap += (sequence.logprobs[i] as number) - (other[i] as number);
+      byTurn.set(turn, gap);
+    }
+  });
+  return { metrics: summarise(gaps), gaps };
+}
+
+/** The same ids with another episode's frames, each of the size it replaces. */
+function swapFrames(sequence: Sequence, donors: readonly Trajectory[]): Sequence | undefined {
+  for (const donor of donors) {
+    const frames = donor.sequences.flatMap(({ images }) => images);
+    const images = sequence.images.map((span, k) => {
+      const candidates = frames.filter(
+        ({ image }) => image.width === span.image.width && image.height === span.image.height,
+      );
+      const chosen = candidates[k % Math.max(1, candidates.length)];
+      return chosen === undefined ? undefined : { ...span, image: chosen.image };
+    });
+    if (images.length > 0 && images.every((span) => span !== undefined)) return { ...sequence, images };
+  }
+  return undefined;
+}
+
+function summarise(gaps: ReadonlyMap<string, ReadonlyMap<number, number>>): Record<string, number> {
+  const means = [...gaps.values()].filter((turns) => turns.size > 0).map((turns) => mean([...turns.values()]));
+  const gap = mean(means);
+  const spread = Math.sqrt(mean(means.map((value) => (value - gap) ** 2)) / Math.max(1, means.length - 1));
+  const metrics: Record<string, number> = {
+    "sight/gap": gap,
+    "sight/gap_low": gap - 1.96 * spread,
+    "sight/gap_high": gap + 1.96 * spread,
+    "sight/replies": [...gaps.values()].reduce((sum, turns) => sum + turns.size, 0),
+  };
+  const byTurn = new Map<number, number[]>();
+  for (const turns of gaps.values())
+    for (const [turn, value] of turns) byTurn.set(turn, [...(byTurn.get(turn) ?? []), value]);
+  for (const [turn, values] of byTurn) metrics[`sight/gap_turn/${turn}`] = mean(values);
+  return metrics;
+}
+
+function mean(values: readonly number[]): number {
+  return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
+}

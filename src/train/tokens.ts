@@ -1,0 +1,64 @@
+/**
+ * What an algorithm sees: sequences as rows of per-token numbers. Estimators, filters and corrections are plain functions over
+ * these; they know no engine, no text and no pictures. Several rows may belong to one episode (turns split); `episode` and `order` tie them.
+ */
+
+export type TokenRow = {
+  /** Siblings of one episode seed. */
+  readonly group: string;
+  readonly episode: string;
+  /** Position among the rows of its episode (0 when turns are joined). */
+  readonly order: number;
+  /** Aligned to the ids of the sequence. 1 where the id was sampled. */
+  readonly sampled: Uint8Array;
+  /** Turn of each sampled id, −1 elsewhere. Non-decreasing over sampled ids. */
+  readonly turns: Int32Array;
+  /** Reward of each turn, standing on its last sampled id; 0 elsewhere. */
+  readonly rewards: Float32Array;
+  /** Sampler's log-probabilities. */
+  readonly sampledLogprobs: Float32Array;
+  /** Learner's log-probabilities at the start of the update (equal to the sampler's on the native engine). */
+  readonly oldLogprobs?: Float32Array;
+  readonly referenceLogprobs?: Float32Array;
+  /** Critic's value before each id (aligned: values[i] is the value of the state in which id i was chosen). */
+  readonly values?: Float32Array;
+  /** The episode ran out of turns or tokens. */
+  readonly truncated: boolean;
+};
+
+export type Credit = {
+  /** Per token, 0 where nothing was sampled. Aligned to the rows given. */
+  readonly advantages: readonly Float32Array[];
+  /** What a critic should learn, where the estimator has one. */
+  readonly returns?: readonly Float32Array[];
+};
+
+export type EstimatorOptions = {
+  readonly gamma: number;
+  readonly lambda: number;
+  /** Between turns, for the turn-level estimators. */
+  readonly turnGamma: number;
+  readonly turnLambda: number;
+  /** GRPO: divide by the group's standard deviation. */
+  readonly normalizeStd: boolean;
+};
+
+export type Estimator = {
+  readonly name: string;
+  readonly needsCritic: boolean;
+  readonly needsGroups: boolean;
+  /** Which layouts of turns it is valid in. */
+  readonly turns: readonly ("joined" | "split")[];
+  compute(rows: readonly TokenRow[], options: EstimatorOptions): Credit;
+};
+
+/** Total reward of each episode, whatever the number of its rows. */
+export function episodeRewards(rows: readonly TokenRow[]): Map<string, number> {
+  const totals = new Map<string, number>();
+  for (const row of rows) {
+    let sum = totals.get(row.episode) ?? 0;
+    for (const reward of row.rewards) sum += reward;
+    totals.set(row.episode, sum);
+  }
+  return totals;
+}

@@ -1,0 +1,553 @@
+/**
+ * A training run: warm start, then rollouts and updates until the recipe's steps are done, with evaluations, sight probes, logs and checkpoints. One loop
+ * serves synchronous and asynchronous runs: the groups of step s may be played once version s − 1 − maxStaleness of the policy is out, so with
+ * staleness 0 nothing overlaps. Everything that is played follows from the recipe's seed and the step, so a resumed run is the run that was killed.
+ */
+import { existsSync } from "node:fs";
+import { rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { ConfigError, SaccadeError } from "../core/errors.ts";
+import { isJsonObject, type JsonObject } from "../core/json.ts";
+import type { Engine, Learner, Sampler } from "../engine/engine.ts";
+import { EngineError, NativeEngine } from "../engine/index.ts";
+import { createFolder, loadFolder, type ModelFolder } from "../model/index.ts";
+import { type ChatModel, chatModel, tokenAgent } from "../rollout/agents.ts";
+import { type PlayedGroup, playGroups } from "../rollout/groups.ts";
+import { EnvHost } from "../rollout/hosts.ts";
+import type { Trajectory } from "../rollout/trajectory.ts";
+import { AlarmWatch } from "../run/alarms.ts";
+import type { EventKind, Metrics, RunEvent } from "../run/events.ts";
+import { openRun, type RunFolder } from "../run/folder.ts";
+import { checkEstimatorOptions } from "./advantages.ts";
+import { type Correction, checkCorrection } from "./correction.ts";
+import { evaluate } from "./evaluate.ts";
+import { grouped, measureEpisodes, measureGroups } from "./measure.ts";
+import type { Recipe } from "./recipe.ts";
+import { framesOf, recordOf } from "./records.ts";
+import { checkReduction } from "./reductions.ts";
+import { checkEstimator, getEstimator, getFilter } from "./registry.ts";
+import { evaluationSeeds, groupRequest, RequestQueue } from "./requests.ts";
+import type { SftModel } from "./sft.ts";
+import { probeSight } from "./sight.ts";
+import { type Learners, policyLossOf, survivingGroups, type UpdateReport, update } from "./update.ts";
+import { warmStart } from "./warm-start.ts";
+
+/** Where a run stands; all of it is in every checkpoint. */
+export type Progress = {
+  /** Updates of the warm start that were made. */
+  readonly warm: number;
+  /** Steps of reinforcement learning that were made. */
+  readonly step: number;
+  /** Groups issued so far, refills included. */
+  readonly groups: number;
+  readonly klCoefficient: number;
+};
+
+export type StepContext = { readonly step: number; readonly metrics: Metrics; readonly policy: Learner };
+
+export type TrainOptions = {
+  readonly recipe: Recipe;
+  /** The run folder. */
+  readonly folder: string;
+  readonly mode?: "new" | "resume" | "either";
+  readonly engine?: Engine;
+  /** Finish the step, save and return. */
+  readonly signal?: AbortSignal;
+  readonly onEvent?: (event: RunEvent) => void;
+  /** After each step; what it returns is logged as `custom/…`. */
+  readonly onStep?: (context: StepContext) => Promise<Metrics | undefined> | Metrics | undefined;
+};
+
+export type TrainResult = {
+  readonly folder: string;
+  readonly finished: boolean;
+  readonly step: number;
+  readonly model: string;
+};
+
+/** Non-finite updates in a row before a run gives up. */
+const MAX_SKIPPED = 3;
+
+export async function train(options: TrainOptions): Promise<TrainResult> {
+  const { recipe } = options;
+  checkRecipe(recipe);
+  const run = await openRun(options.folder, {
+    config: JSON.parse(JSON.stringify(recipe)) as JsonObject,
+    name: recipe.name,
+    seeds: { run: recipe.seed, evaluation: [...recipe.evaluate.seeds] },
+    keepCheckpoints: recipe.checkpoint.keep,
+    frames: { maxBytes: recipe.log.frameBudgetMB * 2 ** 20 },
+    ...(options.mode && { mode: options.mode }),
+  });
+  const engine = options.engine ?? new NativeEngine(recipe.threads === undefined ? {} : { threads: recipe.threads });
+  const host = new EnvHost(recipe.rollout.workers);
+  try {
+    const trainer = await Trainer.open(run, engine, host, options);
+    const finished = await trainer.run();
+    const model = await trainer.close();
+    await run.close(finished ? "finished" : "stopped");
+    return { folder: run.path, finished, step: trainer.progress.step, model };
+  } catch (error) {
+    await run.close("failed", error instanceof Error ? error.message : String(error));
+    throw error;
+  } finally {
+    await host.close();
+    if (options.engine === undefined) await engine.close();
+  }
+}
+
+/** What can be known to be wrong before anything runs. */
+export function checkRecipe(recipe: Recipe): void {
+  const estimator = getEstimator(recipe.advantage.name);
+  checkEstimator(estimator, { turns: recipe.turns, critic: recipe.critic !== undefined, groupSize: recipe.siblings });
+  checkEstimatorOptions(recipe.advantage);
+  checkReduction(recipe.reduction);
+  if (recipe.correction) checkCorrection(recipe.correction as Correction);
+  for (const { name } of recipe.filters) getFilter(name);
+  policyLossOf(recipe, 0);
+  if (recipe.critic !== undefined && !estimator.needsCritic) {
+    throw new ConfigError(
+      `Estimator "${estimator.name}" uses no critic: leave critic out, or choose gae, turn-gae or bi-level-gae.`,
+    );
+  }
+  if (recipe.evaluate.seeds[1] < recipe.evaluate.seeds[0])
+    throw new ConfigError("evaluate.seeds is [first, last]; last is smaller than first.");
+  if (recipe.schedule.name !== "constant" && recipe.steps > 0 && recipe.schedule.warmupSteps >= recipe.steps) {
+    throw new ConfigError(
+      `schedule.warmupSteps (${recipe.schedule.warmupSteps}) must be smaller than steps (${recipe.steps}).`,
+    );
+  }
+}
+
+class Trainer {
+  progress: Progress;
+  readonly #run: RunFolder;
+  readonly #engine: Engine;
+  readonly #host: EnvHost;
+  readonly #options: TrainOptions;
+  readonly #folder: ModelFolder;
+  readonly #model: SftModel;
+  readonly #learners: { policy: Learner; critic?: Learner; reference?: Sampler };
+  readonly #alarms = new AlarmWatch();
+  #samplers: Sampler[] = [];
+  #skipped = 0;
+  #lastSaved = -1;
+
+  private constructor(parts: {
+    run: RunFolder;
+    engine: Engine;
+    host: EnvHost;
+    options: TrainOptions;
+    folder: ModelFolder;
+    learners: { policy: Learner; critic?: Learner };
+    progress: Progress;
+  }) {
+    this.#run = parts.run;
+    this.#engine = parts.engine;
+    this.#host = parts.host;
+    this.#options = parts.options;
+    this.#folder = parts.folder;
+    this.#learners = parts.learners;
+    this.progress = parts.progress;
+    const { renderer } = parts.folder;
+    const model: ChatModel = chatModel(parts.folder);
+    this.#model = { ...model, encodeReply: (text) => renderer.reply(text) };
+  }
+
+  static async open(run: RunFolder, engine: Engine, host: EnvHost, options: TrainOptions): Promise<Trainer> {
+    const { recipe } = options;
+    const path = await modelFolder(run, recipe);
+    const folder = await loadFolder(path);
+    const common = {
+      folder: path,
+      seed: recipe.seed,
+      ...(recipe.freeze && { freeze: recipe.freeze }),
+      ...(recipe.lora && { lora: recipe.lora as never }),
+    };
+    const policy = await engine.learner(common);
+    const critic = recipe.critic && (await engine.learner({ folder: path, seed: recipe.seed, head: "value" }));
+    const checkpoint = await run.begin();
+    for (const note of run.notes) options.onEvent?.(run.log("note", 0, {}, { message: note }));
+    const fresh: Progress = { warm: 0, step: 0, groups: 0, klCoefficient: recipe.kl?.coefficient ?? 0 };
+    if (checkpoint !== undefined) {
+      await policy.load(join(checkpoint.path, "policy"));
+      await critic?.load(join(checkpoint.path, "critic"));
+    }
+    const progress = isJsonObject(checkpoint?.state) ? ({ ...fresh, ...checkpoint.state } as Progress) : fresh;
+    return new Trainer({
+      run,
+      engine,
+      host,
+      options,
+      folder,
+      learners: { policy, ...(critic && { critic }) },
+      progress,
+    });
+  }
+
+  /** True when the recipe is done, false when it was interrupted (and saved). */
+  async run(): Promise<boolean> {
+    const { recipe, signal } = this.#options;
+    const warmed = await this.#warmStart();
+    if (!warmed) return false;
+    if (recipe.steps === 0) {
+      await this.#evaluate();
+      await this.#save();
+      return true;
+    }
+    await this.#openReference();
+    if (this.progress.step === 0 && recipe.evaluate.before) await this.#evaluate();
+    if (this.progress.step === 0 && recipe.sight.every > 0) await this.#probe();
+    await this.#reinforce();
+    await this.#save();
+    return this.progress.step >= recipe.steps && !(signal?.aborted && this.progress.step < recipe.steps);
+  }
+
+  /** Where the trained model is. */
+  async close(): Promise<string> {
+    for (const sampler of this.#samplers) await sampler.close();
+    const latest = await this.#run.checkpoints.latest();
+    return latest === undefined ? this.#folder.path : join(latest.path, "policy");
+  }
+
+  get #globalStep(): number {
+    return this.progress.warm + this.progress.step;
+  }
+
+  async #warmStart(): Promise<boolean> {
+    const { recipe, signal } = this.#options;
+    if (recipe.warmStart === undefined) return true;
+    return warmStart({
+      recipe,
+      plan: recipe.warmStart,
+      model: this.#model,
+      policy: this.#learners.policy,
+      from: this.progress.warm,
+      ...(signal && { signal }),
+      onUpdate: async (warm, total, metrics) => {
+        this.progress = { ...this.progress, warm };
+        this.#log("sft", metrics);
+        const every = Math.max(recipe.checkpoint.every, Math.ceil(total / 4));
+        if (warm === total || warm % every === 0) await this.#save();
+      },
+      onStop: () => this.#save(),
+    });
+  }
+
+  /** The frozen model that KL is measured against: the weights reinforcement learning starts from. */
+  async #openReference(): Promise<void> {
+    const { recipe } = this.#options;
+    if (recipe.kl === undefined) return;
+    const path = join(this.#run.path, "reference");
+    if (this.progress.step === 0) await this.#replace(path, (folder) => this.#learners.policy.save(folder));
+    await this.#learners.reference?.close();
+    this.#learners.reference = await this.#engine.sampler(recipe.lora ? this.#folder.path : path);
+  }
+
+  async #reinforce(): Promise<void> {
+    const { recipe, signal } = this.#options;
+    const reserved = new Set(evaluationSeeds(recipe));
+    const queue = new RequestQueue();
+    const issue = (count: number) => {
+      const first = this.progress.groups;
+      queue.push(Array.from({ length: count }, (_, i) => groupRequest(recipe, first + i, reserved)));
+      this.progress = { ...this.progress, groups: first + count };
+    };
+    this.#samplers.push(await this.#learners.policy.publish());
+    const played = playGroups(queue, {
+      agent: tokenAgent({
+        ...this.#agentOptions(),
+        temperature: recipe.sampling.temperature,
+        sampler: () => this.#samplers.at(-1) as Sampler,
+      }),
+      host: this.#host,
+      samplingSeed: recipe.seed,
+      live: recipe.rollout.live,
+      ahead: recipe.groups * (recipe.maxStaleness + 1) * recipe.refillLimit,
+      retries: recipe.rollout.retries,
+      stepTimeoutMs: recipe.rollout.stepTimeoutMs,
+      episodeTimeoutMs: recipe.rollout.episodeTimeoutMs,
+    });
+    // Groups that are issued and not yet trained when a run stops are issued again by the next one.
+    let trained = this.progress.groups;
+    try {
+      const lead = Math.min(recipe.maxStaleness + 1, recipe.steps - this.progress.step);
+      for (let step = 0; step < lead; step++) issue(recipe.groups);
+      while (this.progress.step < recipe.steps && !signal?.aborted) {
+        const clock = new Clock();
+        const groups = await this.#collect(played, issue);
+        trained += groups.length;
+        clock.mark("time/wait");
+        const report = await this.#update(groups);
+        clock.mark("time/learn");
+        this.progress = { ...this.progress, step: this.progress.step + 1, klCoefficient: report.klCoefficient };
+        const { step } = this.progress;
+        this.#samplers.push(await this.#learners.policy.publish());
+        while (this.#samplers.length > recipe.maxStaleness + 2) await this.#samplers.shift()?.close();
+        if (recipe.maxStaleness === 0) while (this.#samplers.length > 1) await this.#samplers.shift()?.close();
+        clock.mark("time/publish");
+        if (step + recipe.maxStaleness < recipe.steps) issue(recipe.groups);
+        await this.#logStep(groups, report, clock);
+        if (recipe.sight.every > 0 && (step % recipe.sight.every === 0 || step === recipe.steps)) await this.#probe();
+        const due = step % recipe.evaluate.every === 0 || step === recipe.steps;
+        const score = due ? await this.#evaluate() : undefined;
+        if (step % recipe.checkpoint.every === 0 || step === recipe.steps || signal?.aborted) {
+          await this.#save(trained);
+          if (score !== undefined) await this.#run.checkpoints.offerBest(this.#globalStep, score, "eval/success");
+        }
+        if (recipe.referenceEvery && step % recipe.referenceEvery === 0) await this.#refreshReference();
+      }
+    } finally {
+      queue.close();
+      await played.return();
+      this.progress = { ...this.progress, groups: trained };
+    }
+  }
+
+  /** The groups of a step, with refills until enough of them are worth training. */
+  async #collect(
+    played: AsyncGenerator<PlayedGroup, void, void>,
+    issue: (count: number) => void,
+  ): Promise<PlayedGroup[]> {
+    const { recipe } = this.#options;
+    const groups: PlayedGroup[] = [];
+    let wanted = recipe.groups;
+    for (let round = 1; ; round++) {
+      while (groups.length < wanted) {
+        const next = await played.next();
+        if (next.done) throw new EngineError("The rollout ended before the step had its groups.");
+        groups.push(next.value);
+      }
+      const missing =
+        recipe.groups -
+        survivingGroups(
+          groups.flatMap((group) => group.trajectories),
+          recipe,
+        );
+      if (!recipe.refill || missing <= 0 || round >= recipe.refillLimit) return groups;
+      issue(missing);
+      wanted += missing;
+    }
+  }
+
+  async #update(groups: readonly PlayedGroup[]): Promise<UpdateReport> {
+    const { recipe } = this.#options;
+    const step = this.progress.step + 1;
+    const trajectories = groups.flatMap((group) => group.trajectories);
+    const report = await update(this.#learners as Learners, trajectories, recipe, step, this.progress.klCoefficient);
+    this.#skipped = report.applied ? 0 : this.#skipped + 1;
+    if (this.#skipped >= MAX_SKIPPED) {
+      throw new EngineError(
+        `${MAX_SKIPPED} updates in a row were not finite and were skipped; lower the learning rate, then resume.`,
+      );
+    }
+    return report;
+  }
+
+  async #logStep(groups: readonly PlayedGroup[], report: UpdateReport, clock: Clock): Promise<void> {
+    const { recipe, onStep } = this.#options;
+    const step = this.#globalStep;
+    const trajectories = groups.flatMap((group) => group.trajectories);
+    const versions = trajectories.flatMap((t) =>
+      t.sequences.map((sequence) => Math.min(...sequence.versions.filter((v) => v >= 0))),
+    );
+    const newest = this.#samplers.at(-1)?.version ?? 0;
+    const stale = versions.map((version) => Math.max(0, newest - 1 - version));
+    const sampled = trajectories.reduce(
+      (sum, t) => sum + t.sequences.reduce((n, s) => n + s.sampled.reduce((a, b) => a + b, 0), 0),
+      0,
+    );
+    const tokens = trajectories.reduce((sum, t) => sum + t.sequences.reduce((n, s) => n + s.ids.length, 0), 0);
+    const seconds = clock.total();
+    const metrics: Record<string, number> = {
+      ...measureEpisodes(trajectories, "train"),
+      ...measureGroups(groups),
+      ...report.metrics,
+      "staleness/mean": stale.reduce((a, b) => a + b, 0) / Math.max(1, stale.length),
+      "staleness/max": Math.max(0, ...stale),
+      "speed/sampled_tokens": sampled / seconds,
+      "speed/trained_tokens": tokens / seconds,
+      "speed/episodes": trajectories.length / seconds,
+      ...clock.times(),
+    };
+    const own = await onStep?.({ step: this.progress.step, metrics, policy: this.#learners.policy });
+    for (const [name, value] of Object.entries(own ?? {})) metrics[`custom/${name}`] = value;
+    this.#log("train", metrics, clock.spans());
+    const textOf = recipe.log.tokens
+      ? { textOf: (id: number) => this.#folder.tokenizer.decode(Int32Array.of(id)) }
+      : {};
+    this.#run.keep(
+      step,
+      [...trajectories, ...groups.flatMap((group) => group.dropped)],
+      (trajectory) => {
+        const credit = report.credit.get(trajectory.id);
+        return recordOf(trajectory, { split: "train", step, ...textOf, ...(credit && { credit }) });
+      },
+      framesOf,
+      { maxGroups: 16 },
+    );
+  }
+
+  #agentOptions() {
+    const { recipe } = this.#options;
+    const { maxTokens, contextTokens } = recipe.sampling;
+    return {
+      model: this.#model,
+      maxTokens,
+      contextLength: Math.min(contextTokens, this.#model.maxPositions),
+      turns: recipe.turns,
+      ...(recipe.turns === "split" && { history: recipe.history }),
+    };
+  }
+
+  /** Success on the fixed seeds; the score that the best checkpoint is chosen by. */
+  async #evaluate(): Promise<number> {
+    const { recipe } = this.#options;
+    const clock = new Clock();
+    const sampler = await this.#learners.policy.publish();
+    try {
+      const { metrics, trajectories } = await evaluate({
+        recipe,
+        sampler,
+        host: this.#host,
+        agent: this.#agentOptions(),
+        seeds: evaluationSeeds(recipe),
+      });
+      clock.mark("time/eval");
+      this.#log("eval", { ...metrics, ...clock.times() });
+      const step = this.#globalStep;
+      this.#run.keep(step, trajectories, (trajectory) => recordOf(trajectory, { split: "eval", step }), framesOf, {
+        maxGroups: 24,
+      });
+      return metrics["eval/success"] ?? 0;
+    } finally {
+      await sampler.close();
+    }
+  }
+
+  /** Whether the model looks: on real frames, whatever it trains on. */
+  async #probe(): Promise<void> {
+    const { recipe } = this.#options;
+    const sampler = await this.#learners.policy.publish();
+    try {
+      const trajectories: Trajectory[] = [];
+      const seeds = evaluationSeeds(recipe).slice(0, recipe.sight.episodes);
+      const requests = recipe.envs.flatMap(({ env, options }) =>
+        seeds
+          .slice(0, Math.ceil(seeds.length / recipe.envs.length))
+          .map((seed) => ({ env: { id: env, options: { ...options, blindfold: false } }, seed, siblings: 1 })),
+      );
+      const agent = tokenAgent({ ...this.#agentOptions(), temperature: 1, sampler: () => sampler });
+      for await (const group of playGroups(requests, {
+        agent,
+        host: this.#host,
+        samplingSeed: recipe.seed,
+        live: recipe.rollout.live,
+      })) {
+        trajectories.push(...group.trajectories);
+      }
+      const { metrics } = await probeSight(sampler, trajectories);
+      this.#log("sight", metrics);
+    } finally {
+      await sampler.close();
+    }
+  }
+
+  #log(kind: EventKind, metrics: Metrics, spans: NonNullable<RunEvent["spans"]> = []): void {
+    const event = this.#run.log(kind, this.#globalStep, metrics, spans.length > 0 ? { spans } : {});
+    this.#options.onEvent?.(event);
+    for (const alarm of this.#alarms.see(event)) {
+      const message = `${alarm.message} ${alarm.advice}`;
+      this.#options.onEvent?.(
+        this.#run.log("alarm", alarm.step, {}, { message, data: { kind: alarm.kind, level: alarm.level } }),
+      );
+    }
+  }
+
+  async #refreshReference(): Promise<void> {
+    const path = join(this.#run.path, "reference");
+    await this.#learners.reference?.close();
+    await this.#replace(path, (folder) => this.#learners.policy.save(folder));
+    this.#learners.reference = await this.#engine.sampler(path);
+    await this.#save();
+  }
+
+  async #replace(path: string, write: (folder: string) => Promise<void>): Promise<void> {
+    const making = `${path}.making`;
+    await rm(making, { recursive: true, force: true });
+    await write(making);
+    await rm(path, { recursive: true, force: true });
+    await rename(making, path);
+  }
+
+  async #save(groups = this.progress.groups): Promise<void> {
+    const step = this.#globalStep;
+    if (step === this.#lastSaved) return;
+    const { policy, critic } = this.#learners;
+    await this.#run.saveCheckpoint(
+      step,
+      async (folder) => {
+        await policy.save(join(folder, "policy"), { optimizer: true });
+        await critic?.save(join(folder, "critic"), { optimizer: true });
+      },
+      { ...this.progress, groups },
+    );
+    this.#lastSaved = step;
+  }
+}
+
+/** The model's folder: the recipe's, or one made inside the run. */
+async function modelFolder(run: RunFolder, recipe: Recipe): Promise<string> {
+  if (typeof recipe.model === "string") {
+    if (!existsSync(join(recipe.model, "config.json"))) {
+      throw new ConfigError(
+        `There is no model in ${recipe.model}: name a Hugging Face folder, or make one with "saccade model create".`,
+      );
+    }
+    return recipe.model;
+  }
+  const path = join(run.path, "model");
+  if (existsSync(path)) return path;
+  const making = `${path}.making`;
+  await rm(making, { recursive: true, force: true });
+  await createFolder(making, { preset: recipe.model.preset, seed: recipe.seed, ...recipe.model.set } as never);
+  await rename(making, path);
+  return path;
+}
+
+/** Where a step's time went. */
+class Clock {
+  readonly #start = Date.now();
+  readonly #began = performance.now();
+  readonly #parts: { name: string; from: number; ms: number }[] = [];
+  #last = this.#began;
+
+  mark(name: string): void {
+    const now = performance.now();
+    this.#parts.push({ name, from: this.#last - this.#began, ms: now - this.#last });
+    this.#last = now;
+  }
+
+  total(): number {
+    return (performance.now() - this.#began) / 1000;
+  }
+
+  times(): Record<string, number> {
+    const times: Record<string, number> = { "time/step": this.total() };
+    for (const [name, parts] of grouped(this.#parts, (part) => part.name))
+      times[name] = parts.reduce((sum, { ms }) => sum + ms / 1000, 0);
+    return times;
+  }
+
+  spans() {
+    return this.#parts.map(({ name, from, ms }) => ({
+      lane: name.replace("time/", ""),
+      start: this.#start + from,
+      ms,
+    }));
+  }
+}
+
+export function isExpected(error: unknown): error is SaccadeError {
+  return error instanceof SaccadeError;
+}

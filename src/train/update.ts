@@ -1,0 +1,344 @@
+/**
+ * One update: from the trajectories of a step to new weights. Filter, score, estimate credit, reduce, and hand mini-batches to the engine; everything an
+ * algorithm decides is a per-token number by the time the engine sees it.
+ */
+import { ConfigError } from "../core/errors.ts";
+import { NumpyRandom } from "../core/random-numpy.ts";
+import { mixSeed } from "../core/seed.ts";
+import type { Datum, Learner, Loss, LossReport, OptimizerParams, Sampler } from "../engine/engine.ts";
+import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
+import type { OptionBag } from "./algorithm-options.ts";
+import { probeDatum, rowsOf, shiftRight, toDatum } from "./batch.ts";
+import { type Correction, foldFactors, offPolicyFactors } from "./correction.ts";
+import { type DriftReport, driftOf } from "./drift.ts";
+import { applyFilters, dropMasked, type FilterReport, groupsOf, keepRows } from "./filters.ts";
+import { applyKlReward, nextKlCoefficient } from "./kl.ts";
+import { withKl } from "./losses-extra.ts";
+import type { Recipe } from "./recipe.ts";
+import { tokenWeights } from "./reductions.ts";
+import { getEstimator, getFilter, getLoss, lossNames } from "./registry.ts";
+import { scheduleFactor } from "./schedule.ts";
+import type { TokenRow } from "./tokens.ts";
+import { whiten } from "./whiten.ts";
+
+export type Learners = { readonly policy: Learner; readonly critic?: Learner; readonly reference?: Sampler };
+
+export type UpdateReport = {
+  readonly metrics: Record<string, number>;
+  readonly filters: FilterReport;
+  /** The KL coefficient for the next step. */
+  readonly klCoefficient: number;
+  /** False when a gradient was not finite and nothing was applied. */
+  readonly applied: boolean;
+  /** Per episode, the credit of its tokens and what the learner thought of them, for the log. */
+  readonly credit: ReadonlyMap<
+    string,
+    { readonly advantages: Float32Array[]; readonly learner: (Float32Array | undefined)[] }
+  >;
+};
+
+/** A row with the sequence it stands for. */
+type Line = { readonly row: TokenRow; readonly sequence: Sequence; readonly temperature: number };
+
+export async function update(
+  learners: Learners,
+  trajectories: readonly Trajectory[],
+  recipe: Recipe,
+  step: number,
+  klCoefficient: number,
+): Promise<UpdateReport> {
+  const lines = linesOf(trajectories);
+  const estimator = getEstimator(recipe.advantage.name);
+  const filters = filterLines(lines, recipe, estimator.needsGroups);
+  let kept = keepLines(lines, filters);
+  const metrics: Record<string, number> = { "groups/trained": filters.keep.length };
+  for (const [name, counts] of Object.entries(filters.dropped)) {
+    metrics[name === "survivors" ? "groups/too_small" : `filter/${name}`] = counts.groups;
+  }
+  const idle = { metrics, filters, klCoefficient, applied: true, credit: new Map() };
+  if (kept.length === 0) return idle;
+
+  kept = await scoreLines(kept, learners, recipe);
+  let coefficient = klCoefficient;
+  if (recipe.kl?.as === "reward") {
+    const penalised = applyKlReward(rows(kept), { coefficient, estimator: recipe.kl.estimator });
+    kept = kept.map((line, i) => ({ ...line, row: penalised.rows[i] as TokenRow }));
+    metrics["policy/kl_reference"] = penalised.kl;
+    metrics["policy/kl_coefficient"] = coefficient;
+    const { target, horizon } = recipe.kl;
+    const controller =
+      target === undefined ? { kind: "fixed" as const } : { kind: "adaptive" as const, target, horizon };
+    coefficient = nextKlCoefficient(
+      coefficient,
+      controller,
+      penalised.kl,
+      new Set(kept.map((line) => line.row.episode)).size,
+    );
+  }
+
+  const estimated = estimator.compute(rows(kept), recipe.advantage);
+  const left = dropMasked(rows(kept), estimated, filters.masked);
+  const present = new Set(left.rows);
+  kept = kept.filter((line) => present.has(line.row));
+  if (kept.length === 0) return { ...idle, klCoefficient: coefficient };
+  let advantages: readonly Float32Array[] = left.credit.advantages;
+  if (recipe.advantage.whiten) advantages = whiten(rows(kept), advantages);
+  const correction = recipe.correction && offPolicyFactors(rows(kept), recipe.correction as Correction);
+  for (const [name, value] of Object.entries(correction?.metrics ?? {})) metrics[`correction/${name}`] = value;
+  advantages = foldFactors(advantages, correction?.factors, filters.scale);
+
+  const report = await learn(learners, kept, advantages, left.credit.returns, recipe, step);
+  Object.assign(metrics, report.metrics);
+  return {
+    metrics,
+    filters,
+    klCoefficient: coefficient,
+    applied: report.applied,
+    credit: creditOf(kept, advantages, report.outputs),
+  };
+}
+
+const rows = (lines: readonly Line[]) => lines.map((line) => line.row);
+
+function linesOf(trajectories: readonly Trajectory[]): Line[] {
+  return trajectories.flatMap((trajectory) =>
+    rowsOf(trajectory).map((row, i) => ({
+      row,
+      sequence: trajectory.sequences[i] as Sequence,
+      temperature: trajectory.temperature,
+    })),
+  );
+}
+
+/** The recipe's filters; groups that lost their siblings go first, since there is nothing to compare them with. */
+function filterLines(lines: readonly Line[], recipe: Recipe, needsGroups: boolean): FilterReport {
+  const wanted = recipe.filters.map(({ name, ...options }) => ({
+    filter: getFilter(name),
+    options: options as OptionBag,
+  }));
+  // After the others too: a filter may take siblings out.
+  const paired = needsGroups ? [{ filter: getFilter("survivors") }] : [];
+  return applyFilters(groupsOf(rows(lines)), [...paired, ...wanted, ...paired]);
+}
+
+/** Groups that would survive the filters: what dynamic sampling counts. */
+export function survivingGroups(trajectories: readonly Trajectory[], recipe: Recipe): number {
+  return filterLines(linesOf(trajectories), recipe, getEstimator(recipe.advantage.name).needsGroups).keep.length;
+}
+
+function keepLines(lines: readonly Line[], filters: FilterReport): Line[] {
+  const kept = new Set(keepRows(rows(lines), filters.keep));
+  return lines.filter((line) => kept.has(line.row));
+}
+
+/** Adds what the estimators and losses need beyond the sampler's numbers: learner, reference and critic outputs. */
+async function scoreLines(lines: readonly Line[], learners: Learners, recipe: Recipe): Promise<Line[]> {
+  const data = lines.map((line) => probeDatum(line.sequence, line.temperature));
+  // On policy the sampler's numbers are the learner's, bit for bit; a forward pass is only needed when they may differ.
+  const stale = recipe.maxStaleness > 0 && recipe.correction !== undefined;
+  const old = stale || recipe.correction ? await learners.policy.forward(data) : undefined;
+  const reference = recipe.kl && learners.reference ? await learners.reference.score(data) : undefined;
+  const values = learners.critic ? await learners.critic.forward(data) : undefined;
+  return lines.map((line, i) => {
+    const logprobs = old?.[i]?.logprobs;
+    const scored = reference?.[i]?.logprobs;
+    const value = values?.[i]?.values;
+    return {
+      ...line,
+      row: {
+        ...line.row,
+        ...(logprobs && { oldLogprobs: shiftRight(logprobs) }),
+        ...(scored && { referenceLogprobs: shiftRight(scored) }),
+        ...(value && { values: shiftRight(value) }),
+      },
+    };
+  });
+}
+
+type Learned = {
+  readonly metrics: Record<string, number>;
+  readonly applied: boolean;
+  /** The learner's log-probabilities when it first saw each line. */
+  readonly outputs: (Float32Array | undefined)[];
+};
+
+async function learn(
+  learners: Learners,
+  lines: readonly Line[],
+  advantages: readonly Float32Array[],
+  returns: readonly Float32Array[] | undefined,
+  recipe: Recipe,
+  step: number,
+): Promise<Learned> {
+  const meter = new Meter();
+  const outputs: (Float32Array | undefined)[] = new Array(lines.length).fill(undefined);
+  const loss = policyLossOf(recipe, mixSeed("loss", recipe.seed, step));
+  const anchor = lossNames().includes(recipe.loss.name) ? getLoss(recipe.loss.name).anchor : "learner";
+  const optimizer = scheduled(recipe.optimizer, recipe, step);
+  const frozenPolicy = recipe.critic !== undefined && step <= recipe.critic.warmupSteps;
+  let drift: DriftReport | undefined;
+  let applied = true;
+  for (let epoch = 0; epoch < recipe.epochs; epoch++) {
+    for (const [index, members] of minibatches(lines, recipe, step, epoch).entries()) {
+      const chosen = members.map((i) => lines[i] as Line);
+      const weights = tokenWeights(rows(chosen), recipe.reduction);
+      if (!frozenPolicy) {
+        const data = chosen.map((line, k) =>
+          toDatum(line.sequence, line.temperature, {
+            weights: weights[k] as Float32Array,
+            advantages: advantages[members[k] as number] as Float32Array,
+            oldLogprobs:
+              anchor === "sampler" ? line.row.sampledLogprobs : (line.row.oldLogprobs ?? line.row.sampledLogprobs),
+            ...(line.row.referenceLogprobs && { referenceLogprobs: line.row.referenceLogprobs }),
+          }),
+        );
+        const report = await learners.policy.forwardBackward(data, loss);
+        report.outputs.forEach((output, k) => {
+          outputs[members[k] as number] ??= shiftRight(output);
+        });
+        // The first mini-batch meets the weights that sampled it (or older ones): whatever differs is drift.
+        if (epoch === 0 && index === 0) drift = driftOf(chosen, report.outputs);
+        const result = await learners.policy.step(optimizer);
+        meter.add("policy", report, data.length);
+        meter.mean("optimizer/grad_norm", result.gradNorm);
+        meter.count("optimizer/updates", result.applied ? 1 : 0);
+        meter.count("optimizer/skipped", result.applied ? 0 : 1);
+        applied &&= result.applied && report.finite;
+      }
+      if (learners.critic && recipe.critic && returns) {
+        applied =
+          (await learnCritic(learners.critic, chosen, members, weights, returns, recipe, step, meter)) && applied;
+      }
+    }
+  }
+  return {
+    metrics: { ...meter.values(), ...drift?.metrics, "optimizer/learning_rate": optimizer.learningRate },
+    applied,
+    outputs,
+  };
+}
+
+async function learnCritic(
+  critic: Learner,
+  lines: readonly Line[],
+  members: readonly number[],
+  weights: readonly Float32Array[],
+  returns: readonly Float32Array[],
+  recipe: Recipe,
+  step: number,
+  meter: Meter,
+): Promise<boolean> {
+  if (recipe.critic === undefined) return true;
+  const data: Datum[] = lines.map((line, k) =>
+    toDatum(line.sequence, line.temperature, {
+      weights: weights[k] as Float32Array,
+      returns: returns[members[k] as number] as Float32Array,
+      oldValues: line.row.values as Float32Array,
+    }),
+  );
+  let applied = true;
+  for (let epoch = 0; epoch < recipe.critic.epochs; epoch++) {
+    const report = await critic.forwardBackward(data, { name: "value", clip: recipe.critic.clip });
+    const result = await critic.step(scheduled(recipe.critic.optimizer, recipe, step));
+    meter.add("critic", report, data.length);
+    meter.mean("critic/grad_norm", result.gradNorm);
+    applied &&= result.applied && report.finite;
+  }
+  return applied;
+}
+
+/**
+ * Index lists of the mini-batches of an epoch, in an order that the run's seed, the step and the epoch decide. The rows of an episode stay together.
+ */
+function minibatches(lines: readonly Line[], recipe: Recipe, step: number, epoch: number): number[][] {
+  const episodes = new Map<string, number[]>();
+  lines.forEach((line, i) => {
+    episodes.set(line.row.episode, [...(episodes.get(line.row.episode) ?? []), i]);
+  });
+  const order = [...episodes.values()];
+  const size = recipe.minibatch ?? order.length;
+  if (size < order.length) new NumpyRandom(mixSeed("minibatch", recipe.seed, step, epoch)).shuffle(order);
+  const parts = Math.max(1, Math.round(order.length / size));
+  // Parts of nearly equal size: a last crumb would take a full step on a few sequences.
+  const at = (part: number) => Math.floor((part * order.length) / parts);
+  return Array.from({ length: parts }, (_, part) => order.slice(at(part), at(part + 1)).flat());
+}
+
+const ENGINE_LOSSES = ["importance_sampling", "ppo", "cispo", "gspo", "dro"];
+
+/** The recipe's loss with its KL term, as an engine takes it. */
+export function policyLossOf(recipe: Recipe, seed: number): Loss {
+  const { name, ...options } = recipe.loss;
+  const kl =
+    recipe.kl?.as === "loss" ? { coefficient: recipe.kl.coefficient, estimator: recipe.kl.estimator } : undefined;
+  if (ENGINE_LOSSES.includes(name)) return { ...recipe.loss, ...(kl && { kl }) } as Loss;
+  if (!lossNames().includes(name)) {
+    throw new ConfigError(`There is no loss "${name}"; there are ${[...ENGINE_LOSSES, ...lossNames()].join(", ")}.`);
+  }
+  const maker = getLoss(name);
+  if (maker.anchor === "sampler" && recipe.correction !== undefined) {
+    throw new ConfigError(`Loss "${name}" corrects for the sampler itself: leave correction out.`);
+  }
+  const compute = maker.make(options as OptionBag, seed);
+  return { name: "custom", compute: kl ? withKl(compute, kl) : compute };
+}
+
+/** The optimizer with its rates at this step. Steps count from 1. */
+export function scheduled(
+  optimizer: Recipe["optimizer"],
+  recipe: Pick<Recipe, "schedule" | "steps">,
+  step: number,
+): OptimizerParams {
+  const { name, warmupSteps, floor } = recipe.schedule;
+  const factor = scheduleFactor({ kind: name, warmup: warmupSteps, steps: recipe.steps, floor }, step - 1);
+  const { rates, adamLearningRate, ...rest } = optimizer;
+  return {
+    ...rest,
+    learningRate: optimizer.learningRate * factor,
+    ...(adamLearningRate !== undefined && { adamLearningRate: adamLearningRate * factor }),
+    ...(rates && {
+      rates: Object.fromEntries(Object.entries(rates).map(([key, rate]) => [key, (rate as number) * factor])),
+    }),
+  };
+}
+
+function creditOf(
+  lines: readonly Line[],
+  advantages: readonly Float32Array[],
+  outputs: readonly (Float32Array | undefined)[],
+) {
+  const credit = new Map<string, { advantages: Float32Array[]; learner: (Float32Array | undefined)[] }>();
+  lines.forEach((line, i) => {
+    const entry = credit.get(line.row.episode) ?? { advantages: [], learner: [] };
+    entry.advantages.push(advantages[i] as Float32Array);
+    entry.learner.push(outputs[i]);
+    credit.set(line.row.episode, entry);
+  });
+  return credit;
+}
+
+/** Means over the updates of a step, weighted by their sequences. */
+class Meter {
+  readonly #sums = new Map<string, { sum: number; count: number }>();
+
+  count(name: string, value: number): void {
+    const entry = this.#sums.get(name) ?? { sum: 0, count: 1 };
+    this.#sums.set(name, { sum: entry.sum + value, count: 1 });
+  }
+
+  mean(name: string, value: number, count = 1): void {
+    const entry = this.#sums.get(name) ?? { sum: 0, count: 0 };
+    this.#sums.set(name, { sum: entry.sum + value * count, count: entry.count + count });
+  }
+
+  add(prefix: string, report: LossReport, count: number): void {
+    this.mean(`${prefix}/loss`, report.loss, count);
+    for (const [name, value] of Object.entries(report.metrics)) {
+      if (name !== "tokens") this.mean(`${prefix}/${name}`, value, count);
+    }
+  }
+
+  values(): Record<string, number> {
+    return Object.fromEntries([...this.#sums].map(([name, { sum, count }]) => [name, sum / count]));
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * The supervised warm start of a run: episodes of a (noisy) oracle, or demonstration files, in batches that the recipe's seed decides. The next batch is
+ * played while the learner works on this one.
+ */
+
+import { NumpyRandom } from "../core/random-numpy.ts";
+import { mixSeed } from "../core/seed.ts";
+import type { Learner } from "../engine/engine.ts";
+import { playDemo, readDemos } from "../envs/demos.ts";
+import { makeWorldEnv } from "../envs/registry.ts";
+import { ticketSeed } from "../envs/tickets.ts";
+import type { WorldEnv } from "../envs/world-env.ts";
+import type { Sequence } from "../rollout/trajectory.ts";
+import type { Recipe } from "./recipe.ts";
+import { evaluationSeeds } from "./requests.ts";
+import { type SftModel, sequenceOf, sftBatch } from "./sft.ts";
+import { scheduled } from "./update.ts";
+
+export type WarmStartOptions = {
+  readonly recipe: Recipe;
+  readonly plan: NonNullable<Recipe["warmStart"]>;
+  readonly model: SftModel;
+  readonly policy: Learner;
+  /** Updates that were made already. */
+  readonly from: number;
+  readonly signal?: AbortSignal;
+  readonly onUpdate: (done: number, total: number, metrics: Record<string, number>) => Promise<void>;
+  readonly onStop: () => Promise<void>;
+};
+
+/** True when it is done, false when it was interrupted. */
+export async function warmStart(options: WarmStartOptions): Promise<boolean> {
+  const { plan, policy, signal } = options;
+  const source = await sourceOf(options);
+  const perEpoch = Math.ceil(source.count / plan.batch);
+  const total = perEpoch * plan.epochs;
+  // A short warm start must not spend itself on warming up.
+  const schedule = { ...plan.schedule, warmupSteps: Math.min(plan.schedule.warmupSteps, Math.floor(total / 5)) };
+  const batchAt = (update: number) => source.batch(Math.floor(update / perEpoch), update % perEpoch);
+  let next = options.from < total ? batchAt(options.from) : undefined;
+  for (let done = options.from; done < total; done++) {
+    if (signal?.aborted) {
+      await options.onStop();
+      return false;
+    }
+    const sequences = await (next as Promise<Sequence[]>);
+    const started = performance.now();
+    const work = policy.forwardBackward(sftBatch(sequences), { name: "cross_entropy" });
+    next = done + 1 < total ? batchAt(done + 1) : undefined;
+    // Its error is met where it is awaited.
+    next?.catch(() => undefined);
+    const report = await work;
+    const { gradNorm, applied } = await policy.step(scheduled(plan.optimizer, { schedule, steps: total }, done + 1));
+    const seconds = (performance.now() - started) / 1000;
+    const tokens = sequences.reduce((sum, { ids }) => sum + ids.length, 0);
+    await options.onUpdate(done + 1, total, {
+      "sft/nll": report.loss,
+      "sft/tokens": sequences.reduce((sum, { sampled }) => sum + sampled.reduce((a, b) => a + b, 0), 0),
+      "optimizer/grad_norm": gradNorm,
+      "optimizer/skipped": applied ? 0 : 1,
+      "optimizer/learning_rate": scheduled(plan.optimizer, { schedule, steps: total }, done + 1).learningRate,
+      "speed/trained_tokens": tokens / seconds,
+      "time/step": seconds,
+    });
+  }
+  return true;
+}
+
+type Source = { readonly count: number; batch(epoch: number, index: number): Promise<Sequence[]> };
+
+async function sourceOf({ recipe, plan, model }: WarmStartOptions): Promise<Source> {
+  const context = Math.min(recipe.sampling.contextTokens, model.maxPositions);
+  if (plan.files.length > 0) {
+    const sequences: Sequence[] = [];
+    for (const file of plan.files) {
+      for await (const demo of readDemos(file)) sequences.push(await sequenceOf(demo.messages, model, context));
+    }
+    return {
+      count: sequences.length,
+      async batch(epoch, index) {
+        const order = new NumpyRandom(mixSeed("sft", recipe.seed, epoch)).permutation(sequences.length);
+        return order.slice(index * plan.batch, (index + 1) * plan.batch).map((i) => sequences[i] as Sequence);
+      },
+    };
+  }
+  const reserved = new Set(evaluationSeeds(recipe));
+  const envs = recipe.envs.map(({ env, options }) => ({ name: env, world: makeWorldEnv(env, options) }));
+  const noise = { probability: plan.noise, labels: plan.labels };
+  return {
+    count: plan.episodes,
+    async batch(_, index) {
+      const count = Math.min(plan.batch, plan.episodes - index * plan.batch);
+      const sequences: Sequence[] = [];
+      for (let i = 0; i < count; i++) {
+        const episode = index * plan.batch + i;
+        const { name, world } = envs[episode % envs.length] as { name: string; world: WorldEnv };
+        const demo = await playDemo(
+          name,
+          world,
+          ticketSeed(mixSeed("warm", recipe.seed), 0, episode, reserved),
+          undefined,
+          noise,
+        );
+        sequences.push(await sequenceOf(demo.messages, model, context));
+        // The main thread also answers environments and the terminal.
+        if (i % 8 === 7) await new Promise((resolve) => setImmediate(resolve));
+      }
+      return sequences;
+    },
+  };
+}
