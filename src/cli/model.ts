@@ -38,7 +38,7 @@ export function modelCommand(): Command {
     .description("write a new model with random weights, as a Hugging Face folder")
     .argument("<folder>", "folder to make")
     .addOption(
-      new Option("--preset <name>", "about 0.3, 3 or 20 million parameters")
+      new Option("--preset <name>", "about 0.4, 3 or 20 million parameters")
         .choices(Object.keys(PRESETS))
         .makeOptionMandatory(),
     )
