@@ -52,7 +52,8 @@ export class NativeEngine implements Engine {
       pool: this.pool,
       frames: this.#frames,
       nextModelId: () => this.#models++,
-      openSampler: (model: ModelRef, version: number) => this.#open(model, version),
+      openSampler: (model: ModelRef, version: number, onIdleClose: (model: ModelRef) => void) =>
+        this.#open(model, version, onIdleClose),
     };
     return new NativeLearner(host, { ...loaded, head, ...(freeze && { freeze }), id: this.#models++, revision: 0 });
   }
@@ -71,8 +72,9 @@ export class NativeEngine implements Engine {
     return this.pool.close();
   }
 
-  #open(model: ModelRef, version: number): Sampler {
-    return new NativeSampler({ pool: this.pool, frames: this.#frames, counts: this.#counts }, model, version);
+  #open(model: ModelRef, version: number, onIdleClose?: (model: ModelRef) => void): Sampler {
+    const host = { pool: this.pool, frames: this.#frames, counts: this.#counts };
+    return new NativeSampler(host, model, version, onIdleClose);
   }
 
   async #load(

@@ -121,6 +121,8 @@ export type JobResult<J extends Job> = Jobs[J["kind"]][1];
 export type Note =
   | { readonly note: "abort"; readonly model: number; readonly id: number }
   | { readonly note: "release"; readonly model: number; readonly sequence: string }
+  /** The weights will be overwritten and come back with a higher revision. */
+  | { readonly note: "retire"; readonly model: number }
   | { readonly note: "forget"; readonly model: number };
 
 export type Request = { readonly id: number; readonly job: Job } | Note;

@@ -18,7 +18,7 @@ const COPY_BYTES = 16 * 1024 ** 2;
 
 export type LearnerHost = Workshop & {
   readonly nextModelId: () => number;
-  readonly openSampler: (model: ModelRef, version: number) => Sampler;
+  readonly openSampler: (model: ModelRef, version: number, onIdleClose: (model: ModelRef) => void) => Sampler;
 };
 
 export class NativeLearner implements Learner {
@@ -26,6 +26,8 @@ export class NativeLearner implements Learner {
   readonly #layout: readonly Parameter[];
   readonly #moments: Moments;
   #model: ModelRef;
+  /** Snapshots that nothing uses any more: the next one is written over them, so that memory does not grow with versions. */
+  readonly #spares: ModelRef[] = [];
   /** By shard; made when first needed. */
   #gradients: (SharedArrayBuffer | undefined)[] = [];
   #step = 0;
@@ -111,15 +113,21 @@ export class NativeLearner implements Learner {
       const { lora, weights } = this.#model;
       this.#version += 1;
       // Under LoRA the base never changes: snapshots share it.
-      const copy = await copyShared(lora?.weights ?? weights);
+      const spare = this.#spares.pop();
+      const copy = await copyShared(lora?.weights ?? weights, spare && (spare.lora?.weights ?? spare.weights));
       const snapshot: ModelRef = {
         ...this.#model,
-        id: this.#host.nextModelId(),
-        revision: 0,
+        id: spare?.id ?? this.#host.nextModelId(),
+        revision: spare === undefined ? 0 : spare.revision + 1,
         ...(lora ? { lora: { ...lora, weights: copy } } : { weights: copy }),
       };
-      return this.#host.openSampler(snapshot, this.#version);
+      return this.#host.openSampler(snapshot, this.#version, (closed) => this.#keepSpare(closed));
     });
+  }
+
+  #keepSpare(model: ModelRef): void {
+    if (this.#closed) this.#host.pool.note({ note: "forget", model: model.id });
+    else this.#spares.push(model);
   }
 
   async save(folder: string, what: { readonly optimizer: boolean } = { optimizer: false }): Promise<void> {
@@ -148,7 +156,8 @@ export class NativeLearner implements Learner {
     if (this.#closed) return;
     this.#closed = true;
     await this.#queue;
-    this.#host.pool.note({ note: "forget", model: this.#model.id });
+    for (const { id } of [this.#model, ...this.#spares]) this.#host.pool.note({ note: "forget", model: id });
+    this.#spares.length = 0;
     this.#gradients = [];
   }
 
@@ -251,8 +260,8 @@ function checkOptimizer(optimizer: OptimizerParams): void {
   }
 }
 
-async function copyShared(from: SharedArrayBuffer): Promise<SharedArrayBuffer> {
-  const copy = new SharedArrayBuffer(from.byteLength);
+async function copyShared(from: SharedArrayBuffer, into?: SharedArrayBuffer): Promise<SharedArrayBuffer> {
+  const copy = into ?? new SharedArrayBuffer(from.byteLength);
   const [source, target] = [new Uint8Array(from), new Uint8Array(copy)];
   for (let at = 0; at < source.length; at += COPY_BYTES) {
     target.set(source.subarray(at, at + COPY_BYTES), at);

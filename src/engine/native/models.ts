@@ -9,7 +9,7 @@ import { Places, placesKey } from "./places.ts";
 import { Arena } from "./tape.ts";
 import { viewParameters } from "./weights.ts";
 
-type Known = { revision: number; readonly network: Network; decoder: Decoder | undefined };
+type Known = { revision: number; retired: boolean; readonly network: Network; decoder: Decoder | undefined };
 
 export class Models {
   readonly kernels: Kernels = loadKernels();
@@ -39,6 +39,15 @@ export class Models {
     return this.#known.get(id)?.decoder;
   }
 
+  /** Keeps the network with its large buffers for the next weights in the same place. */
+  retire(id: number): void {
+    const known = this.#known.get(id);
+    if (known === undefined) return;
+    known.decoder?.close();
+    known.decoder = undefined;
+    known.retired = true;
+  }
+
   forget(id: number): void {
     this.#known.get(id)?.decoder?.close();
     this.#known.delete(id);
@@ -60,11 +69,14 @@ export class Models {
     let known = this.#known.get(ref.id);
     if (known === undefined) {
       if (this.#forgotten.has(ref.id)) throw new EngineError("These weights were closed while a job on them waited.");
-      known = { revision: ref.revision, network: buildNetwork(ref, this.kernels), decoder: undefined };
+      known = { revision: ref.revision, retired: false, network: buildNetwork(ref, this.kernels), decoder: undefined };
       this.#known.set(ref.id, known);
     } else if (known.revision !== ref.revision) {
       known.network.invalidate();
       known.revision = ref.revision;
+      known.retired = false;
+    } else if (known.retired) {
+      throw new EngineError("These weights were closed while a job on them waited.");
     }
     return known;
   }

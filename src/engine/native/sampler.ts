@@ -23,7 +23,13 @@ export class NativeSampler implements Sampler {
   readonly #sampling = new Set<string>();
   #closed = false;
 
-  constructor(host: SamplerHost, model: ModelRef, version: number) {
+  /** Jobs that workers have not answered; an aborted one still runs for a moment. */
+  #inFlight = 0;
+  readonly #onIdleClose: ((model: ModelRef) => void) | undefined;
+
+  /** `onIdleClose`: called when it is closed while nothing uses its weights any more, so that they may be overwritten. */
+  constructor(host: SamplerHost, model: ModelRef, version: number, onIdleClose?: (model: ModelRef) => void) {
+    this.#onIdleClose = onIdleClose;
     this.#host = host;
     this.#model = model;
     this.version = version;
@@ -74,6 +80,7 @@ export class NativeSampler implements Sampler {
       // A full context ends the sample as maxTokens does.
       params: { ...params, maxTokens: Math.min(params.maxTokens, room) },
     });
+    this.#track(result);
     const { sample, cached, prefilled } = await abortable(result, signal, () =>
       pool.note({ note: "abort", model: this.#model.id, id }, worker),
     );
@@ -86,8 +93,9 @@ export class NativeSampler implements Sampler {
   async score(data: readonly Datum[]): Promise<Scores[]> {
     this.#checkOpen();
     checkBatch(this.#model, data);
-    const results = await runBatch(this.#host, this.#model, data);
-    return results.map(({ outputs }) => ({ logprobs: outputs }));
+    const scored = runBatch(this.#host, this.#model, data);
+    this.#track(scored);
+    return (await scored).map(({ outputs }) => ({ logprobs: outputs }));
   }
 
   release(sequence: string): void {
@@ -102,8 +110,18 @@ export class NativeSampler implements Sampler {
     if (this.#closed) return;
     this.#closed = true;
     this.#homes.clear();
-    this.#host.pool.note({ note: "forget", model: this.#model.id });
     this.#host.frames.forget(this.#model.id);
+    const reusable = this.#onIdleClose !== undefined && this.#inFlight === 0 && this.#sampling.size === 0;
+    this.#host.pool.note({ note: reusable ? "retire" : "forget", model: this.#model.id });
+    if (reusable) this.#onIdleClose?.(this.#model);
+  }
+
+  #track(job: Promise<unknown>): void {
+    this.#inFlight += 1;
+    const done = () => {
+      this.#inFlight -= 1;
+    };
+    job.then(done, done);
   }
 
   #home(sequence: string): number {

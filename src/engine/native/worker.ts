@@ -111,6 +111,9 @@ function take(note: Note): void {
     case "release":
       models?.knownDecoder(note.model)?.release(note.sequence);
       return;
+    case "retire":
+      models?.retire(note.model);
+      break;
     case "forget":
       models?.forget(note.model);
       return;
