@@ -11,6 +11,8 @@ export default defineConfig({
     run: "src/run/index.ts",
     rollout: "src/rollout/index.ts",
     train: "src/train/index.ts",
+    viewer: "src/viewer/index.ts",
+    evaluate: "src/evaluate/index.ts",
     "env-worker": "src/rollout/env-worker.ts",
     "native-worker": "src/engine/native/worker.ts",
     cli: "src/cli/main.ts",

@@ -2,7 +2,13 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    include: [
+      "src/**/*.test.ts",
+      "test/**/*.test.ts",
+      "recipes/**/*.test.ts",
+      "examples/**/*.test.ts",
+      "web/**/*.test.ts",
+    ],
     testTimeout: 120_000,
     hookTimeout: 120_000,
   },

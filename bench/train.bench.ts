@@ -53,39 +53,44 @@ const SHAPES: Readonly<Record<string, Shape>> = {
 
 const pixels = new NumpyRandom(mixSeed("bench train"));
 /** A frame that nobody has seen before. */
-const newFrame = () => image(new Image(64, 64, Uint8Array.from({ length: 64 * 64 * 3 }, () => pixels.integers(0, 256))));
+const newFrame = () =>
+  image(
+    new Image(
+      64,
+      64,
+      Uint8Array.from({ length: 64 * 64 * 3 }, () => pixels.integers(0, 256)),
+    ),
+  );
 
 /** Siblings share the frames of a single-turn prompt; episodes of an environment see frames of their own, which is the harder case for us. */
 const prompts = new Map<number, ReturnType<typeof newFrame>[]>();
-register(
-  defineEnv({
-    id: "bench_walk",
-    options: z.strictObject({ turns: z.int(), pictures: z.int() }),
-    create({ turns, pictures }) {
-      let turn = 0;
-      return {
-        reset(seed) {
-          turn = 0;
-          if (turns > 0) return [user(text(PROMPT), newFrame())];
-          const frames = prompts.get(seed) ?? Array.from({ length: pictures }, newFrame);
-          prompts.set(seed, frames);
-          return [user(...frames, text(PROMPT))];
-        },
-        step() {
-          const over = turn++ >= turns;
-          const reward = over ? pixels.random() : 0;
-          return {
-            observation: over ? [] : [{ role: "tool", content: [newFrame(), text("You moved. Move again.")] }],
-            reward,
-            terminated: over,
-            truncated: false,
-            info: { actions: [], parsed: true, wellFormed: true, valid: true, taskReward: reward, formatReward: 0 },
-          };
-        },
-      };
-    },
-  }),
-);
+const walk = defineEnv({
+  id: "bench_walk",
+  options: z.strictObject({ turns: z.int().default(0), pictures: z.int().default(1) }),
+  create({ turns, pictures }) {
+    let turn = 0;
+    return {
+      reset(seed) {
+        turn = 0;
+        if (turns > 0) return [user(text(PROMPT), newFrame())];
+        const frames = prompts.get(seed) ?? Array.from({ length: pictures }, newFrame);
+        prompts.set(seed, frames);
+        return [user(...frames, text(PROMPT))];
+      },
+      step() {
+        const over = turn++ >= turns;
+        const reward = over ? pixels.random() : 0;
+        return {
+          observation: over ? [] : [{ role: "tool", content: [newFrame(), text("You moved. Move again.")] }],
+          reward,
+          terminated: over,
+          truncated: false,
+          info: { actions: [], parsed: true, wellFormed: true, valid: true, taskReward: reward, formatReward: 0 },
+        };
+      },
+    };
+  },
+});
 
 /** Our side of a row: every call makes one step and says what it cost. */
 function stepper(engine: NativeEngine, learner: Learner, folder: ModelFolder, { rollouts, pictures, turns }: Shape) {
@@ -104,7 +109,7 @@ function stepper(engine: NativeEngine, learner: Learner, folder: ModelFolder, { 
   const host = new EnvHost("inline");
   let steps = 0;
   return async () => {
-    const before = engine.stats();
+    const [before, cpu] = [engine.stats(), process.cpuUsage()];
     const start = performance.now();
     const sampler = await learner.publish();
     const agent = tokenAgent({
@@ -124,6 +129,7 @@ function stepper(engine: NativeEngine, learner: Learner, folder: ModelFolder, { 
     const { metrics } = await update({ policy: learner }, trajectories, recipe, steps, 0);
     await sampler.close();
     const end = performance.now();
+    const used = process.cpuUsage(cpu);
     prompts.clear();
     const after = engine.stats();
     const ids = trajectories.flatMap(({ sequences }) => sequences.map(({ sampled }) => sampled.filter(Boolean).length));
@@ -133,6 +139,7 @@ function stepper(engine: NativeEngine, learner: Learner, folder: ModelFolder, { 
     if (metrics["groups/trained"] !== groups || metrics["optimizer/updates"] !== 1) throw new Error("No update.");
     return {
       ms: end - start,
+      cpu: (used.user + used.system) / 1000,
       sampling: sampled - start,
       encoded: after.encoded - before.encoded,
       distinct: after.distinctFrames - before.distinctFrames,
@@ -140,7 +147,7 @@ function stepper(engine: NativeEngine, learner: Learner, folder: ModelFolder, { 
   };
 }
 
-type PeerStep = { ms: number; sampling: number; learning: number };
+type PeerStep = { ms: number; cpu: number; sampling: number; learning: number };
 
 function missing(): string | undefined {
   const { status, stderr } = spawnSync(process.env.PYTHON ?? "python3", ["-c", "from trl import GRPOTrainer"], {
@@ -166,6 +173,8 @@ try {
   const path = join(scratch, "nano");
   const parameters = parameterCount(await createFolder(path, { preset: "nano" }));
   const folder = await loadFolder(path);
+  // Not before: a fresh tokenizer learns from the environments there are.
+  register(walk);
   const { name, isa } = kernelInfo();
   const why = missing();
   const [load = 0] = loadavg();
@@ -210,7 +219,8 @@ try {
     const mine = ours.map(({ ms }) => ms);
     const other = theirs.map(({ ms }) => ms);
     const last = ours.at(-1)!;
-    const expected = shape.turns > 0 ? shape.rollouts * (shape.turns + 1) : (shape.rollouts / SIBLINGS) * shape.pictures;
+    const expected =
+      shape.turns > 0 ? shape.rollouts * (shape.turns + 1) : (shape.rollouts / SIBLINGS) * shape.pictures;
     if (last.distinct !== expected) throw new Error(`${last.distinct} distinct frames, ${expected} were shown.`);
     rows.push([
       shape.what,
@@ -219,6 +229,7 @@ try {
       other.length > 0 ? seconds(other) : "–",
       ratio(other.length > 0 ? median(other) : undefined, median(mine)),
       ratio(other.length > 0 ? Math.min(...other) : undefined, Math.min(...mine)),
+      `${seconds(ours.map(({ cpu }) => cpu))} / ${other.length > 0 ? seconds(theirs.map(({ cpu }) => cpu)) : "–"}`,
       last.distinct,
       last.encoded,
       theirs.at(-1)?.sampling ?? "–",
@@ -235,6 +246,7 @@ try {
       "TRL s",
       "faster",
       "by best steps",
+      "CPU s, ours / TRL",
       "distinct frames",
       "encoded to sample: ours",
       "TRL",

@@ -1,30 +1,42 @@
 /**
- * The quickstart: a tiny Qwen3-VL learns to cross a frozen lake that it sees as a 128×128 picture, from noisy demonstrations and then from reward alone.
+ * The quickstart: a tiny Qwen3-VL learns to cross frozen lakes that it sees as 64×64 pictures (16 pixels a cell, four tokens a frame). It first
+ * clones noisy play, half of whose moves are random, so it knows more than it does; then reward alone separates good moves from bad.
  */
 import { defineRecipe } from "saccade";
 
 export default defineRecipe({
   name: "quickstart",
-  model: { preset: "nano", set: {} },
+  model: {
+    preset: "nano",
+    set: {
+      vocab: 1024,
+      text: { hiddenSize: 96, intermediateSize: 256, heads: 6, kvHeads: 2, headDim: 16, mropeSection: [4, 2, 2] },
+      vision: { hiddenSize: 64, intermediateSize: 128, heads: 4 },
+    },
+  },
   envs: [
     {
       env: "frozen_lake",
-      options: { minSteps: 3, cellSize: 32, protocol: "keyword", prompt: "brief", feedback: false, maxTurns: 8 },
+      options: { minSteps: 3, cellSize: 16, protocol: "keyword", prompt: "brief", feedback: false, maxTurns: 8 },
     },
   ],
   warmStart: {
-    episodes: 12_000,
-    noise: 0.4,
-    batch: 32,
-    optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.003 },
+    episodes: 32_000,
+    noise: 0.5,
+    batch: 16,
+    optimizer: { name: "muon", learningRate: 0.015, adamLearningRate: 0.003 },
   },
-  steps: 60,
+  steps: 160,
   groups: 32,
   siblings: 8,
   minibatch: 64,
   sampling: { temperature: 1, maxTokens: 12, contextTokens: 512 },
-  loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28 },
-  optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
-  evaluate: { every: 20, seeds: [1_000_000_000, 1_000_000_255] },
+  loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28, entropy: 0.003 },
+  optimizer: { name: "muon", learningRate: 0.0015, adamLearningRate: 0.0003 },
+  schedule: { name: "cosine", floor: 0.1 },
+  evaluate: { every: 40, seeds: [1_000_000_000, 1_000_000_255] },
+  sight: { every: 40 },
+  checkpoint: { every: 40 },
   rollout: { live: 256 },
+  expect: "256 held-out lakes: about 0.42 sampled and 0.85 greedy after the warm start, 0.86 and 0.91 at the end",
 });

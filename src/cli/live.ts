@@ -47,9 +47,9 @@ export class LiveView {
     }
     if (event.kind === "alarm" && event.message !== undefined) this.#alarms.push(event.message);
     if (event.kind === "sft" || event.kind === "train") this.#last = event;
-    if (!this.#terminal) return this.#print(event);
-    if (event.kind === "note") return this.#above(event.message ?? "");
-    if (performance.now() - this.#painted > 100) this.#paint();
+    if (!this.#terminal) this.#print(event);
+    else if (event.kind === "note") this.#above(event.message ?? "");
+    else if (performance.now() - this.#painted > 100) this.#paint();
   }
 
   close(): void {

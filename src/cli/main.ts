@@ -8,11 +8,15 @@ import { EXIT } from "./common.ts";
 import { demosCommand } from "./demos.ts";
 import { doctorCommand } from "./doctor.ts";
 import { envsCommand } from "./envs.ts";
+import { evalCommand } from "./eval.ts";
 import { modelCommand } from "./model.ts";
 import { playCommand } from "./play.ts";
 import { runsCommand } from "./runs.ts";
+import { sftCommand } from "./sft.ts";
 import { ticketsCommand } from "./tickets.ts";
 import { trainCommand } from "./train.ts";
+import { uploadCommand } from "./upload.ts";
+import { viewCommand } from "./view.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
   version: string;
@@ -32,6 +36,8 @@ Start here:
   saccade play sokoban --oracle --gif solved.gif        watch the oracle solve it
   saccade demos frozen_lake --episodes 100 --out d.jsonl   demonstrations for supervised training
   saccade train quickstart                              teach a tiny model to cross a frozen lake
+  saccade view                                          look at the runs in a browser
+  saccade eval ./my-model --env maze_2d/easy --seeds 0..69   measure any model
 Exit codes: 0 done · 1 failed · 2 wrong usage · 130 interrupted`,
   );
 
@@ -42,7 +48,11 @@ for (const command of [
   ticketsCommand(),
   modelCommand(),
   trainCommand(),
+  sftCommand(),
+  evalCommand(),
+  viewCommand(),
   runsCommand(),
+  uploadCommand(),
   doctorCommand(),
 ]) {
   program.addCommand(command.exitOverride());

@@ -5,7 +5,7 @@ import { Command } from "commander";
 import { ConfigError, type Image } from "../core/index.ts";
 import { encodeGif, resize } from "../images/index.ts";
 import { loadEvents, type RunEvent, readFrame, readTrajectories, type TrajectoryRecord } from "../run/index.ts";
-import { checkRecipe, loadRecipe, type Recipe, recipeNames, train } from "../train/index.ts";
+import { checkRecipe, loadRecipe, type Recipe, recipeNames, train, warmStartUpdates } from "../train/index.ts";
 import { captioned } from "./captions.ts";
 import { collect, EXIT, onInterrupt, parseSettings } from "./common.ts";
 import { LiveView } from "./live.ts";
@@ -41,9 +41,7 @@ async function runTrain(name: string, flags: Flags): Promise<void> {
 
 /** Trains, shows it, and prints what came out. */
 export async function runRecipe(recipe: Recipe, folder: string, mode: "new" | "resume" | "either"): Promise<void> {
-  const { warmStart } = recipe;
-  const warm = warmStart === undefined ? 0 : Math.ceil(warmStart.episodes / warmStart.batch) * warmStart.epochs;
-  const view = new LiveView(warm, recipe.steps);
+  const view = new LiveView(await warmStartUpdates(recipe.warmStart), recipe.steps);
   process.stderr.write(`${recipe.name}: ${recipe.expect || "no expected curve is recorded"}\nrun folder: ${folder}\n`);
   const abort = new AbortController();
   onInterrupt(() => {
@@ -78,18 +76,22 @@ async function report(folder: string, model: string): Promise<void> {
 }
 
 function table(first: RunEvent, last: RunEvent): string {
-  const cell = (event: RunEvent, name: string) => event.metrics[name]?.toFixed(3) ?? "–";
-  const row = (label: string, name: string) => `| ${label} | ${cell(first, name)} | ${cell(last, name)} |`;
-  const low = (event: RunEvent) => `${cell(event, "eval/success_low")}–${cell(event, "eval/success_high")}`;
+  // A supervised run is evaluated once, at its end.
+  const events = first === last ? [last] : [first, last];
+  const row = (label: string, cell: (event: RunEvent) => string) => `| ${[label, ...events.map(cell)].join(" | ")} |`;
+  const value = (name: string) => (event: RunEvent) => event.metrics[name]?.toFixed(3) ?? "–";
   return [
-    `| ${last.metrics["eval/episodes"] ?? ""} held-out episodes | before (step ${first.step}) | after (step ${last.step}) |`,
-    "|---|---|---|",
-    row("success, sampled", "eval/success"),
-    `| 95 % interval | ${low(first)} | ${low(last)} |`,
-    row("success, greedy", "eval/success_greedy"),
-    row("floor: stop at once", "eval/floor"),
-    row("floor: random play", "eval/random"),
-    row("ceiling: oracle", "eval/ceiling"),
+    row(
+      `${last.metrics["eval/episodes"] ?? ""} held-out episodes`,
+      (event) => `${event === last ? "after" : "before"} (step ${event.step})`,
+    ),
+    row("---", () => "---"),
+    row("success, sampled", value("eval/success")),
+    row("95 % interval", (event) => `${value("eval/success_low")(event)}–${value("eval/success_high")(event)}`),
+    row("success, greedy", value("eval/success_greedy")),
+    row("floor: stop at once", value("eval/floor")),
+    row("floor: random play", value("eval/random")),
+    row("ceiling: oracle", value("eval/ceiling")),
   ].join("\n");
 }
 

@@ -14,4 +14,5 @@ export * from "./sft.ts";
 export * from "./sight.ts";
 export * from "./tokens.ts";
 export * from "./trainer.ts";
+export { warmStartUpdates } from "./warm-start.ts";
 export * from "./whiten.ts";

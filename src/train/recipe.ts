@@ -44,8 +44,8 @@ const envMix = z.strictObject({
 const seedRange = z.tuple([z.int().min(0), z.int().min(0)]);
 
 const sft = z.strictObject({
-  /** Episodes played by a noisy oracle: with probability `noise` a random action is played and learned. */
-  episodes: z.int().min(1),
+  /** Episodes played by a noisy oracle: with probability `noise` a random action is played and learned. Needed unless there are files. */
+  episodes: z.int().min(0).default(0),
   noise: z.number().min(0).max(1).default(0),
   /** What is learned on a noisy turn: the move that was played, or the oracle's. */
   labels: z.enum(["played", "oracle"]).default("played"),
@@ -55,6 +55,11 @@ const sft = z.strictObject({
   epochs: z.int().min(1).default(1),
   optimizer,
   schedule: schedule.prefault({ name: "cosine", warmupSteps: 20, floor: 0.05 }),
+});
+
+const warmStart = sft.refine(({ episodes, files }) => episodes > 0 || files.length > 0, {
+  path: ["episodes"],
+  message: "say how many episodes to play, or name demonstration files",
 });
 
 const kl = z.strictObject({
@@ -78,9 +83,10 @@ const recipe = z.strictObject({
     .strictObject({ rank: z.int().min(1), alpha: z.number().positive(), targets: z.array(z.string()).optional() })
     .optional(),
   freeze: z.enum(["vision", "language"]).optional(),
-  envs: z.array(envMix).min(1),
+  /** Empty only where nothing is played: supervised learning from files. */
+  envs: z.array(envMix),
   /** Supervised warm start before reinforcement learning. */
-  warmStart: sft.optional(),
+  warmStart: warmStart.optional(),
   /** Updates of reinforcement learning; 0 for a supervised run. */
   steps: z.int().min(0),
   /** Episode seeds (groups) per step, and siblings of each. */
@@ -186,12 +192,15 @@ export function defineRecipe(input: RecipeInput): RecipeInput {
 
 /** Checks a recipe with its overrides; the error names every field that is wrong. */
 export function resolveRecipe(input: unknown, overrides: Readonly<Record<string, unknown>> = {}): Recipe {
-  const result = recipe.safeParse(merge(input, overrides));
+  const result = recipe.safeParse(merge(withoutReplaced(input, overrides), overrides));
   if (!result.success) {
     const problems = result.error.issues.map((issue) => `${issue.path.join(".") || "recipe"}: ${issue.message}`);
     throw new ConfigError(`The recipe can't be used: ${problems.join("; ")}.`);
   }
-  const { sampling, maxStaleness, refill } = result.data;
+  const { sampling, maxStaleness, refill, envs, warmStart, steps } = result.data;
+  if (envs.length === 0 && (steps > 0 || warmStart === undefined || warmStart.files.length === 0)) {
+    throw new ConfigError("The recipe can't be used: envs is empty; name at least one environment to play.");
+  }
   if (
     result.data.steps > 0 &&
     (sampling.topK !== undefined || sampling.topP !== undefined || sampling.minP !== undefined)
@@ -203,6 +212,17 @@ export function resolveRecipe(input: unknown, overrides: Readonly<Record<string,
   if (maxStaleness > 0 && refill)
     throw new ConfigError("refill needs a synchronous run: set maxStaleness to 0, or refill to false.");
   return result.data;
+}
+
+/** Another loss or reduction is another thing: the constants of the old one do not carry over. */
+function withoutReplaced(input: unknown, overrides: Readonly<Record<string, unknown>>): unknown {
+  if (!isRecord(input)) return input;
+  const kept = Object.entries(input).filter(([key, base]) => {
+    const over = overrides[key];
+    if ((key !== "loss" && key !== "reduction") || !isRecord(base) || !isRecord(over)) return true;
+    return over.name === undefined || over.name === base.name;
+  });
+  return Object.fromEntries(kept);
 }
 
 function merge(base: unknown, over: unknown): unknown {

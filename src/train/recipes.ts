@@ -11,7 +11,7 @@ export function recipeNames(): string[] {
   const folder = recipesFolder();
   return folder === undefined
     ? []
-    : readdirSync(folder).flatMap((name) => (name.endsWith(".ts") ? [name.slice(0, -3)] : []));
+    : readdirSync(folder).flatMap((name) => (/^[^.]+\.ts$/.test(name) ? [name.slice(0, -3)] : []));
 }
 
 export function loadRecipe(name: string, overrides: Readonly<Record<string, unknown>> = {}): Recipe {

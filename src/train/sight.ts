@@ -1,8 +1,10 @@
 /**
  * Sight: whether the model looks at the picture. A reply is scored once with the frames it answered (the sampler did that when it drew it) and once with
  * those of another episode. The mean difference in log-probability is the gap; nothing between the two means blind. The interval is over
- * episodes, whose replies are not independent.
+ * episodes, whose replies are not independent. Beside it, frames are followed by their hash: what was drawn must be what was sampled from and what is trained.
  */
+import { Image } from "../core/image.ts";
+import { imagesOf } from "../core/message.ts";
 import type { Sampler } from "../engine/engine.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import { probeDatum, shiftRight } from "./batch.ts";
@@ -13,7 +15,7 @@ export type SightReport = {
   readonly gaps: ReadonlyMap<string, ReadonlyMap<number, number>>;
 };
 
-/** Episodes whose frames can't be swapped (no other episode has frames of that size) are left out. */
+/** Episodes whose frames can't be swapped (no other episode has frames of that size) are left out; where none is left, there is no gap to report. */
 export async function probeSight(sampler: Sampler, trajectories: readonly Trajectory[]): Promise<SightReport> {
   const probes = trajectories.flatMap((trajectory, i) => {
     const donors = [...trajectories.slice(i + 1), ...trajectories.slice(0, i)].filter(
@@ -24,6 +26,8 @@ export async function probeSight(sampler: Sampler, trajectories: readonly Trajec
       return swapped === undefined ? [] : [{ trajectory, sequence, swapped }];
     });
   });
+  const mismatches = { "sight/hash_mismatches": hashMismatches(trajectories) };
+  if (probes.length === 0) return { metrics: { ...mismatches, "sight/replies": 0 }, gaps: new Map() };
   const scores = await sampler.score(
     probes.map(({ trajectory, swapped }) => probeDatum(swapped, trajectory.temperature || 1)),
   );
@@ -39,7 +43,37 @@ export async function probeSight(sampler: Sampler, trajectories: readonly Trajec
       byTurn.set(turn, gap);
     }
   });
-  return { metrics: summarise(gaps), gaps };
+  return { metrics: { ...summarise(gaps), ...mismatches }, gaps };
+}
+
+/**
+ * Frames whose token span shows another picture than the turn it belongs to did, or whose pixels changed after they were drawn (an environment that
+ * draws into the same buffer again). A split sequence ends with the frames of its own turn.
+ */
+export function hashMismatches(trajectories: readonly Trajectory[]): number {
+  const pixels = new Map<Image, string>();
+  let count = 0;
+  for (const { sequences, turns } of trajectories) {
+    for (const { images, replies, sampled } of sequences) {
+      const own = replies.filter(({ start }) => sampled[start] === 1);
+      const drawn = own.flatMap(({ turn }) => (turns[turn]?.observation ?? []).flatMap(imagesOf));
+      const shown = images.slice(Math.max(0, images.length - drawn.length)).map(({ image }) => image);
+      drawn.forEach((image, k) => {
+        if (image.hash !== shown[k]?.hash) count += 1;
+      });
+      for (const { image } of images) {
+        const now = pixels.get(image) ?? pixelHash(image);
+        pixels.set(image, now);
+        if (now !== image.hash) count += 1;
+      }
+    }
+  }
+  return count;
+}
+
+/** What `Image.hash` would be if it were asked for the first time. */
+function pixelHash({ width, height, data }: Image): string {
+  return new Image(width, height, data).hash;
 }
 
 /** The same ids with another episode's frames, each of the size it replaces. */

@@ -4,7 +4,7 @@
  * staleness 0 nothing overlaps. Everything that is played follows from the recipe's seed and the step, so a resumed run is the run that was killed.
  */
 import { existsSync } from "node:fs";
-import { rename, rm } from "node:fs/promises";
+import { readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { ConfigError, SaccadeError } from "../core/errors.ts";
 import { isJsonObject, type JsonObject } from "../core/json.ts";
@@ -29,7 +29,7 @@ import { checkEstimator, getEstimator, getFilter } from "./registry.ts";
 import { evaluationSeeds, groupRequest, RequestQueue } from "./requests.ts";
 import type { SftModel } from "./sft.ts";
 import { probeSight } from "./sight.ts";
-import { type Learners, policyLossOf, survivingGroups, type UpdateReport, update } from "./update.ts";
+import { type Learners, MAX_SKIPPED, policyLossOf, survivingGroups, type UpdateReport, update } from "./update.ts";
 import { warmStart } from "./warm-start.ts";
 
 /** Where a run stands; all of it is in every checkpoint. */
@@ -41,6 +41,8 @@ export type Progress = {
   /** Groups issued so far, refills included. */
   readonly groups: number;
   readonly klCoefficient: number;
+  /** The step whose weights are the reference. */
+  readonly reference: number;
 };
 
 export type StepContext = { readonly step: number; readonly metrics: Metrics; readonly policy: Learner };
@@ -65,9 +67,6 @@ export type TrainResult = {
   readonly model: string;
 };
 
-/** Non-finite updates in a row before a run gives up. */
-const MAX_SKIPPED = 3;
-
 export async function train(options: TrainOptions): Promise<TrainResult> {
   const { recipe } = options;
   checkRecipe(recipe);
@@ -81,10 +80,11 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   });
   const engine = options.engine ?? new NativeEngine(recipe.threads === undefined ? {} : { threads: recipe.threads });
   const host = new EnvHost(recipe.rollout.workers);
+  let trainer: Trainer | undefined;
   try {
-    const trainer = await Trainer.open(run, engine, host, options);
+    trainer = await Trainer.open(run, engine, host, options);
     const finished = await trainer.run();
-    const model = await trainer.close();
+    const model = await trainer.modelPath();
     await run.close(finished ? "finished" : "stopped");
     return { folder: run.path, finished, step: trainer.progress.step, model };
   } catch (error) {
@@ -92,6 +92,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     throw error;
   } finally {
     await host.close();
+    await trainer?.close();
     if (options.engine === undefined) await engine.close();
   }
 }
@@ -108,6 +109,11 @@ export function checkRecipe(recipe: Recipe): void {
   if (recipe.critic !== undefined && !estimator.needsCritic) {
     throw new ConfigError(
       `Estimator "${estimator.name}" uses no critic: leave critic out, or choose gae, turn-gae or bi-level-gae.`,
+    );
+  }
+  if (recipe.referenceEvery !== undefined && (recipe.kl === undefined || recipe.lora !== undefined)) {
+    throw new ConfigError(
+      "referenceEvery renews what kl is measured against, which under lora is always the base: leave it out, or set kl and no lora.",
     );
   }
   if (recipe.evaluate.seeds[1] < recipe.evaluate.seeds[0])
@@ -129,9 +135,10 @@ class Trainer {
   readonly #model: SftModel;
   readonly #learners: { policy: Learner; critic?: Learner; reference?: Sampler };
   readonly #alarms = new AlarmWatch();
+  /** The newest weights last; older ones while episodes may still play with them. */
   #samplers: Sampler[] = [];
   #skipped = 0;
-  #lastSaved = -1;
+  #lastSaved: number;
 
   private constructor(parts: {
     run: RunFolder;
@@ -141,6 +148,7 @@ class Trainer {
     folder: ModelFolder;
     learners: { policy: Learner; critic?: Learner };
     progress: Progress;
+    lastSaved: number;
   }) {
     this.#run = parts.run;
     this.#engine = parts.engine;
@@ -149,6 +157,7 @@ class Trainer {
     this.#folder = parts.folder;
     this.#learners = parts.learners;
     this.progress = parts.progress;
+    this.#lastSaved = parts.lastSaved;
     const { renderer } = parts.folder;
     const model: ChatModel = chatModel(parts.folder);
     this.#model = { ...model, encodeReply: (text) => renderer.reply(text) };
@@ -168,7 +177,7 @@ class Trainer {
     const critic = recipe.critic && (await engine.learner({ folder: path, seed: recipe.seed, head: "value" }));
     const checkpoint = await run.begin();
     for (const note of run.notes) options.onEvent?.(run.log("note", 0, {}, { message: note }));
-    const fresh: Progress = { warm: 0, step: 0, groups: 0, klCoefficient: recipe.kl?.coefficient ?? 0 };
+    const fresh = { warm: 0, step: 0, groups: 0, klCoefficient: recipe.kl?.coefficient ?? 0, reference: 0 };
     if (checkpoint !== undefined) {
       await policy.load(join(checkpoint.path, "policy"));
       await critic?.load(join(checkpoint.path, "critic"));
@@ -182,16 +191,18 @@ class Trainer {
       folder,
       learners: { policy, ...(critic && { critic }) },
       progress,
+      lastSaved: checkpoint?.step ?? -1,
     });
   }
 
   /** True when the recipe is done, false when it was interrupted (and saved). */
   async run(): Promise<boolean> {
-    const { recipe, signal } = this.#options;
+    const { recipe } = this.#options;
     const warmed = await this.#warmStart();
     if (!warmed) return false;
+    this.#samplers.push(await this.#learners.policy.publish());
     if (recipe.steps === 0) {
-      await this.#evaluate();
+      if (recipe.envs.length > 0) await this.#evaluate();
       await this.#save();
       return true;
     }
@@ -200,14 +211,19 @@ class Trainer {
     if (this.progress.step === 0 && recipe.sight.every > 0) await this.#probe();
     await this.#reinforce();
     await this.#save();
-    return this.progress.step >= recipe.steps && !(signal?.aborted && this.progress.step < recipe.steps);
+    return this.progress.step >= recipe.steps;
   }
 
   /** Where the trained model is. */
-  async close(): Promise<string> {
-    for (const sampler of this.#samplers) await sampler.close();
+  async modelPath(): Promise<string> {
     const latest = await this.#run.checkpoints.latest();
     return latest === undefined ? this.#folder.path : join(latest.path, "policy");
+  }
+
+  /** The engine may be the caller's and live on. */
+  async close(): Promise<void> {
+    const { policy, critic, reference } = this.#learners;
+    for (const part of [...this.#samplers, reference, policy, critic]) await part?.close();
   }
 
   get #globalStep(): number {
@@ -234,12 +250,12 @@ class Trainer {
     });
   }
 
-  /** The frozen model that KL is measured against: the weights reinforcement learning starts from. */
-  async #openReference(): Promise<void> {
+  /** The frozen model that KL is measured against: the weights reinforcement learning starts from, or those of the last refresh. */
+  async #openReference(write = this.progress.step === 0): Promise<void> {
     const { recipe } = this.#options;
     if (recipe.kl === undefined) return;
-    const path = join(this.#run.path, "reference");
-    if (this.progress.step === 0) await this.#replace(path, (folder) => this.#learners.policy.save(folder));
+    const path = join(this.#run.path, REFERENCES, `step-${this.progress.reference}`);
+    if (write && !recipe.lora) await replaceFolder(path, (folder) => this.#learners.policy.save(folder));
     await this.#learners.reference?.close();
     this.#learners.reference = await this.#engine.sampler(recipe.lora ? this.#folder.path : path);
   }
@@ -253,12 +269,11 @@ class Trainer {
       queue.push(Array.from({ length: count }, (_, i) => groupRequest(recipe, first + i, reserved)));
       this.progress = { ...this.progress, groups: first + count };
     };
-    this.#samplers.push(await this.#learners.policy.publish());
     const played = playGroups(queue, {
       agent: tokenAgent({
         ...this.#agentOptions(),
         temperature: recipe.sampling.temperature,
-        sampler: () => this.#samplers.at(-1) as Sampler,
+        sampler: () => this.#newest,
       }),
       host: this.#host,
       samplingSeed: recipe.seed,
@@ -283,19 +298,26 @@ class Trainer {
         this.progress = { ...this.progress, step: this.progress.step + 1, klCoefficient: report.klCoefficient };
         const { step } = this.progress;
         this.#samplers.push(await this.#learners.policy.publish());
-        while (this.#samplers.length > recipe.maxStaleness + 2) await this.#samplers.shift()?.close();
-        if (recipe.maxStaleness === 0) while (this.#samplers.length > 1) await this.#samplers.shift()?.close();
+        // Groups of the next step may have begun maxStaleness versions ago.
+        while (this.#samplers.length > recipe.maxStaleness + 1) await this.#samplers.shift()?.close();
         clock.mark("time/publish");
         if (step + recipe.maxStaleness < recipe.steps) issue(recipe.groups);
         await this.#logStep(groups, report, clock);
+        this.#checkHealth(groups, report);
         if (recipe.sight.every > 0 && (step % recipe.sight.every === 0 || step === recipe.steps)) await this.#probe();
         const due = step % recipe.evaluate.every === 0 || step === recipe.steps;
         const score = due ? await this.#evaluate() : undefined;
-        if (step % recipe.checkpoint.every === 0 || step === recipe.steps || signal?.aborted) {
+        const refresh = recipe.referenceEvery !== undefined && step % recipe.referenceEvery === 0;
+        if (refresh) {
+          this.progress = { ...this.progress, reference: step };
+          await this.#openReference(true);
+        }
+        // Weights that can't be trained any more are nothing to go back to.
+        const save = step % recipe.checkpoint.every === 0 && this.#skipped === 0;
+        if (save || refresh || step === recipe.steps || signal?.aborted) {
           await this.#save(trained);
           if (score !== undefined) await this.#run.checkpoints.offerBest(this.#globalStep, score, "eval/success");
         }
-        if (recipe.referenceEvery && step % recipe.referenceEvery === 0) await this.#refreshReference();
       }
     } finally {
       queue.close();
@@ -332,16 +354,27 @@ class Trainer {
 
   async #update(groups: readonly PlayedGroup[]): Promise<UpdateReport> {
     const { recipe } = this.#options;
-    const step = this.progress.step + 1;
     const trajectories = groups.flatMap((group) => group.trajectories);
-    const report = await update(this.#learners as Learners, trajectories, recipe, step, this.progress.klCoefficient);
-    this.#skipped = report.applied ? 0 : this.#skipped + 1;
-    if (this.#skipped >= MAX_SKIPPED) {
-      throw new EngineError(
-        `${MAX_SKIPPED} updates in a row were not finite and were skipped; lower the learning rate, then resume.`,
-      );
-    }
-    return report;
+    return update(
+      this.#learners as Learners,
+      trajectories,
+      recipe,
+      this.progress.step + 1,
+      this.progress.klCoefficient,
+    );
+  }
+
+  /** A run whose updates are all skipped, or whose episodes all fail, does not mend itself. */
+  #checkHealth(groups: readonly PlayedGroup[], report: UpdateReport): void {
+    const empty = groups.every((group) => group.trajectories.length === 0);
+    this.#skipped = report.applied && !empty ? 0 : this.#skipped + 1;
+    if (this.#skipped < MAX_SKIPPED) return;
+    const why = empty
+      ? `no episode could be played (${groups.at(-1)?.dropped.at(-1)?.error})`
+      : "the updates were not finite and were skipped";
+    throw new EngineError(
+      `In ${MAX_SKIPPED} steps in a row ${why}. Lower the learning rate, or mend the environment, then resume: the run goes on from its last checkpoint.`,
+    );
   }
 
   async #logStep(groups: readonly PlayedGroup[], report: UpdateReport, clock: Clock): Promise<void> {
@@ -351,18 +384,21 @@ class Trainer {
     const versions = trajectories.flatMap((t) =>
       t.sequences.map((sequence) => Math.min(...sequence.versions.filter((v) => v >= 0))),
     );
-    const newest = this.#samplers.at(-1)?.version ?? 0;
-    const stale = versions.map((version) => Math.max(0, newest - 1 - version));
+    // Only steps publish, so the weights that were trained are the version before the newest.
+    const stale = versions.map((version) => Math.max(0, this.#newest.version - 1 - version));
     const sampled = trajectories.reduce(
       (sum, t) => sum + t.sequences.reduce((n, s) => n + s.sampled.reduce((a, b) => a + b, 0), 0),
       0,
     );
     const tokens = trajectories.reduce((sum, t) => sum + t.sequences.reduce((n, s) => n + s.ids.length, 0), 0);
     const seconds = clock.total();
+    // Groups that lost every sibling have no row for an update to count.
+    const lost = groups.filter((group) => group.trajectories.length === 0).length;
     const metrics: Record<string, number> = {
       ...measureEpisodes(trajectories, "train"),
       ...measureGroups(groups),
       ...report.metrics,
+      "groups/too_small": (report.metrics["groups/too_small"] ?? 0) + lost,
       "staleness/mean": stale.reduce((a, b) => a + b, 0) / Math.max(1, stale.length),
       "staleness/max": Math.max(0, ...stale),
       "speed/sampled_tokens": sampled / seconds,
@@ -400,57 +436,58 @@ class Trainer {
     };
   }
 
+  get #newest(): Sampler {
+    return this.#samplers.at(-1) as Sampler;
+  }
+
   /** Success on the fixed seeds; the score that the best checkpoint is chosen by. */
   async #evaluate(): Promise<number> {
     const { recipe } = this.#options;
     const clock = new Clock();
-    const sampler = await this.#learners.policy.publish();
-    try {
-      const { metrics, trajectories } = await evaluate({
-        recipe,
-        sampler,
-        host: this.#host,
-        agent: this.#agentOptions(),
-        seeds: evaluationSeeds(recipe),
-      });
-      clock.mark("time/eval");
-      this.#log("eval", { ...metrics, ...clock.times() });
-      const step = this.#globalStep;
-      this.#run.keep(step, trajectories, (trajectory) => recordOf(trajectory, { split: "eval", step }), framesOf, {
-        maxGroups: 24,
-      });
-      return metrics["eval/success"] ?? 0;
-    } finally {
-      await sampler.close();
-    }
+    const { metrics, trajectories } = await evaluate({
+      recipe,
+      sampler: this.#newest,
+      host: this.#host,
+      agent: this.#agentOptions(),
+      seeds: evaluationSeeds(recipe),
+    });
+    clock.mark("time/eval");
+    this.#log("eval", { ...metrics, ...clock.times() });
+    const step = this.#globalStep;
+    this.#run.keep(step, trajectories, (trajectory) => recordOf(trajectory, { split: "eval", step }), framesOf, {
+      maxGroups: 24,
+    });
+    return metrics["eval/success"] ?? 0;
   }
 
   /** Whether the model looks: on real frames, whatever it trains on. */
   async #probe(): Promise<void> {
     const { recipe } = this.#options;
-    const sampler = await this.#learners.policy.publish();
-    try {
-      const trajectories: Trajectory[] = [];
-      const seeds = evaluationSeeds(recipe).slice(0, recipe.sight.episodes);
-      const requests = recipe.envs.flatMap(({ env, options }) =>
-        seeds
-          .slice(0, Math.ceil(seeds.length / recipe.envs.length))
-          .map((seed) => ({ env: { id: env, options: { ...options, blindfold: false } }, seed, siblings: 1 })),
-      );
-      const agent = tokenAgent({ ...this.#agentOptions(), temperature: 1, sampler: () => sampler });
-      for await (const group of playGroups(requests, {
-        agent,
-        host: this.#host,
-        samplingSeed: recipe.seed,
-        live: recipe.rollout.live,
-      })) {
-        trajectories.push(...group.trajectories);
-      }
-      const { metrics } = await probeSight(sampler, trajectories);
-      this.#log("sight", metrics);
-    } finally {
-      await sampler.close();
+    const sampler = this.#newest;
+    const trajectories: Trajectory[] = [];
+    const seeds = evaluationSeeds(recipe).slice(0, recipe.sight.episodes);
+    const requests = recipe.envs.flatMap(({ env, options }) =>
+      seeds.slice(0, Math.ceil(seeds.length / recipe.envs.length)).map((seed) => ({
+        // Environments that are no worlds have no such option.
+        env: { id: env, options: "blindfold" in options ? { ...options, blindfold: false } : options },
+        seed,
+        siblings: 1,
+      })),
+    );
+    const agent = tokenAgent({ ...this.#agentOptions(), temperature: 1, sampler: () => sampler });
+    for await (const group of playGroups(requests, {
+      agent,
+      host: this.#host,
+      samplingSeed: recipe.seed,
+      live: recipe.rollout.live,
+      retries: recipe.rollout.retries,
+      stepTimeoutMs: recipe.rollout.stepTimeoutMs,
+      episodeTimeoutMs: recipe.rollout.episodeTimeoutMs,
+    })) {
+      trajectories.push(...group.trajectories);
     }
+    const { metrics } = await probeSight(sampler, trajectories);
+    this.#log("sight", metrics);
   }
 
   #log(kind: EventKind, metrics: Metrics, spans: NonNullable<RunEvent["spans"]> = []): void {
@@ -462,22 +499,6 @@ class Trainer {
         this.#run.log("alarm", alarm.step, {}, { message, data: { kind: alarm.kind, level: alarm.level } }),
       );
     }
-  }
-
-  async #refreshReference(): Promise<void> {
-    const path = join(this.#run.path, "reference");
-    await this.#learners.reference?.close();
-    await this.#replace(path, (folder) => this.#learners.policy.save(folder));
-    this.#learners.reference = await this.#engine.sampler(path);
-    await this.#save();
-  }
-
-  async #replace(path: string, write: (folder: string) => Promise<void>): Promise<void> {
-    const making = `${path}.making`;
-    await rm(making, { recursive: true, force: true });
-    await write(making);
-    await rm(path, { recursive: true, force: true });
-    await rename(making, path);
   }
 
   async #save(groups = this.progress.groups): Promise<void> {
@@ -493,7 +514,34 @@ class Trainer {
       { ...this.progress, groups },
     );
     this.#lastSaved = step;
+    await this.#dropReferences();
   }
+
+  /** A reference stays as long as a checkpoint that names it; every new one comes with a checkpoint. */
+  async #dropReferences(): Promise<void> {
+    const { recipe } = this.#options;
+    const folder = join(this.#run.path, REFERENCES);
+    if (recipe.referenceEvery === undefined || !existsSync(folder)) return;
+    const steps = (await readdir(folder))
+      .flatMap((name) => /^step-(\d+)$/.exec(name)?.[1] ?? [])
+      .map(Number)
+      .filter((step) => step <= this.progress.reference)
+      .sort((a, b) => b - a);
+    for (const step of steps.slice(recipe.checkpoint.keep)) {
+      await rm(join(folder, `step-${step}`), { recursive: true, force: true });
+    }
+  }
+}
+
+const REFERENCES = "references";
+
+/** A folder of that name is whole, whenever the process dies. */
+async function replaceFolder(path: string, write: (folder: string) => Promise<void>): Promise<void> {
+  const making = `${path}.making`;
+  await rm(making, { recursive: true, force: true });
+  await write(making);
+  await rm(path, { recursive: true, force: true });
+  await rename(making, path);
 }
 
 /** The model's folder: the recipe's, or one made inside the run. */
@@ -508,10 +556,10 @@ async function modelFolder(run: RunFolder, recipe: Recipe): Promise<string> {
   }
   const path = join(run.path, "model");
   if (existsSync(path)) return path;
-  const making = `${path}.making`;
-  await rm(making, { recursive: true, force: true });
-  await createFolder(making, { preset: recipe.model.preset, seed: recipe.seed, ...recipe.model.set } as never);
-  await rename(making, path);
+  const options = { preset: recipe.model.preset, seed: recipe.seed, ...recipe.model.set };
+  await replaceFolder(path, async (folder) => {
+    await createFolder(folder, options as never);
+  });
   return path;
 }
 

@@ -7,6 +7,7 @@ import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
 import type { Datum, Learner, Loss, LossReport, OptimizerParams, Sampler } from "../engine/engine.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
+import { metricInfo } from "../run/metrics.ts";
 import type { OptionBag } from "./algorithm-options.ts";
 import { probeDatum, rowsOf, shiftRight, toDatum } from "./batch.ts";
 import { type Correction, foldFactors, offPolicyFactors } from "./correction.ts";
@@ -16,10 +17,13 @@ import { applyKlReward, nextKlCoefficient } from "./kl.ts";
 import { withKl } from "./losses-extra.ts";
 import type { Recipe } from "./recipe.ts";
 import { tokenWeights } from "./reductions.ts";
-import { getEstimator, getFilter, getLoss, lossNames } from "./registry.ts";
+import { getEstimator, getFilter, getLoss, getMetric, lossNames, metricNames } from "./registry.ts";
 import { scheduleFactor } from "./schedule.ts";
 import type { TokenRow } from "./tokens.ts";
 import { whiten } from "./whiten.ts";
+
+/** Skipped updates in a row before a run gives up. */
+export const MAX_SKIPPED = 3;
 
 export type Learners = { readonly policy: Learner; readonly critic?: Learner; readonly reference?: Sampler };
 
@@ -52,6 +56,7 @@ export async function update(
   const filters = filterLines(lines, recipe, estimator.needsGroups);
   let kept = keepLines(lines, filters);
   const metrics: Record<string, number> = { "groups/trained": filters.keep.length };
+  for (const name of metricNames()) metrics[`custom/${name}`] = getMetric(name).compute(rows(lines));
   for (const [name, counts] of Object.entries(filters.dropped)) {
     metrics[name === "survivors" ? "groups/too_small" : `filter/${name}`] = counts.groups;
   }
@@ -134,9 +139,8 @@ function keepLines(lines: readonly Line[], filters: FilterReport): Line[] {
 /** Adds what the estimators and losses need beyond the sampler's numbers: learner, reference and critic outputs. */
 async function scoreLines(lines: readonly Line[], learners: Learners, recipe: Recipe): Promise<Line[]> {
   const data = lines.map((line) => probeDatum(line.sequence, line.temperature));
-  // On policy the sampler's numbers are the learner's, bit for bit; a forward pass is only needed when they may differ.
-  const stale = recipe.maxStaleness > 0 && recipe.correction !== undefined;
-  const old = stale || recipe.correction ? await learners.policy.forward(data) : undefined;
+  // On policy the sampler's numbers are the learner's, bit for bit, and stale episodes are anchored where they were drawn; only a correction compares the two.
+  const old = recipe.correction ? await learners.policy.forward(data) : undefined;
   const reference = recipe.kl && learners.reference ? await learners.reference.score(data) : undefined;
   const values = learners.critic ? await learners.critic.forward(data) : undefined;
   return lines.map((line, i) => {
@@ -242,6 +246,7 @@ async function learnCritic(
     const result = await critic.step(scheduled(recipe.critic.optimizer, recipe, step));
     meter.add("critic", report, data.length);
     meter.mean("critic/grad_norm", result.gradNorm);
+    meter.count("optimizer/skipped", result.applied ? 0 : 1);
     applied &&= result.applied && report.finite;
   }
   return applied;
@@ -334,7 +339,9 @@ class Meter {
   add(prefix: string, report: LossReport, count: number): void {
     this.mean(`${prefix}/loss`, report.loss, count);
     for (const [name, value] of Object.entries(report.metrics)) {
-      if (name !== "tokens") this.mean(`${prefix}/${name}`, value, count);
+      const known = metricInfo(`${prefix}/${name}`) !== undefined;
+      // A registered loss may report what it likes.
+      if (name !== "tokens") this.mean(known ? `${prefix}/${name}` : `custom/${name}`, value, count);
     }
   }
 

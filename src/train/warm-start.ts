@@ -2,11 +2,13 @@
  * The supervised warm start of a run: episodes of a (noisy) oracle, or demonstration files, in batches that the recipe's seed decides. The next batch is
  * played while the learner works on this one.
  */
-
+import { DataError } from "../core/errors.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
 import type { Learner } from "../engine/engine.ts";
+import { EngineError } from "../engine/errors.ts";
 import { playDemo, readDemos } from "../envs/demos.ts";
+import { readJsonLines } from "../envs/jsonl.ts";
 import { makeWorldEnv } from "../envs/registry.ts";
 import { ticketSeed } from "../envs/tickets.ts";
 import type { WorldEnv } from "../envs/world-env.ts";
@@ -14,7 +16,7 @@ import type { Sequence } from "../rollout/trajectory.ts";
 import type { Recipe } from "./recipe.ts";
 import { evaluationSeeds } from "./requests.ts";
 import { type SftModel, sequenceOf, sftBatch } from "./sft.ts";
-import { scheduled } from "./update.ts";
+import { MAX_SKIPPED, scheduled } from "./update.ts";
 
 export type WarmStartOptions = {
   readonly recipe: Recipe;
@@ -37,6 +39,7 @@ export async function warmStart(options: WarmStartOptions): Promise<boolean> {
   // A short warm start must not spend itself on warming up.
   const schedule = { ...plan.schedule, warmupSteps: Math.min(plan.schedule.warmupSteps, Math.floor(total / 5)) };
   const batchAt = (update: number) => source.batch(Math.floor(update / perEpoch), update % perEpoch);
+  let skipped = 0;
   let next = options.from < total ? batchAt(options.from) : undefined;
   for (let done = options.from; done < total; done++) {
     if (signal?.aborted) {
@@ -62,8 +65,22 @@ export async function warmStart(options: WarmStartOptions): Promise<boolean> {
       "speed/trained_tokens": tokens / seconds,
       "time/step": seconds,
     });
+    skipped = applied ? 0 : skipped + 1;
+    if (skipped >= MAX_SKIPPED) {
+      throw new EngineError(
+        `${MAX_SKIPPED} updates in a row of the warm start were not finite and were skipped. Lower warmStart.optimizer.learningRate, then resume.`,
+      );
+    }
   }
   return true;
+}
+
+/** How many updates a warm start will take. */
+export async function warmStartUpdates(plan: Recipe["warmStart"]): Promise<number> {
+  if (plan === undefined) return 0;
+  let count = plan.files.length === 0 ? plan.episodes : 0;
+  for (const file of plan.files) for await (const _ of readJsonLines(file)) count += 1;
+  return Math.ceil(count / plan.batch) * plan.epochs;
 }
 
 type Source = { readonly count: number; batch(epoch: number, index: number): Promise<Sequence[]> };
@@ -75,6 +92,7 @@ async function sourceOf({ recipe, plan, model }: WarmStartOptions): Promise<Sour
     for (const file of plan.files) {
       for await (const demo of readDemos(file)) sequences.push(await sequenceOf(demo.messages, model, context));
     }
+    if (sequences.length === 0) throw new DataError(`There are no demonstrations in ${plan.files.join(", ")}.`);
     return {
       count: sequences.length,
       async batch(epoch, index) {

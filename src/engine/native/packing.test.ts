@@ -10,7 +10,7 @@ describe("planShards", () => {
         tokens: random.integers(1, 5000),
         patches: random.integers(0, 4000),
       }));
-      const plan = planShards(sizes);
+      const plan = planShards(sizes, SHARDS);
       expect(plan).toHaveLength(SHARDS);
       expect(plan.flat(2).sort((a, b) => a - b)).toEqual(sizes.map((_, i) => i));
       for (const pack of plan.flat()) {
@@ -22,7 +22,7 @@ describe("planShards", () => {
 
   test("equal sequences spread evenly, in order", () => {
     const sizes = Array.from({ length: 16 }, () => ({ tokens: 10, patches: 0 }));
-    expect(planShards(sizes)).toEqual(Array.from({ length: 8 }, (_, i) => [[i, i + 8]]));
+    expect(planShards(sizes, SHARDS)).toEqual(Array.from({ length: 8 }, (_, i) => [[i, i + 8]]));
   });
 
   test("few sequences leave shards empty", () => {
@@ -32,7 +32,14 @@ describe("planShards", () => {
   test("work is balanced within the longest sequence", () => {
     const random = new NumpyRandom(2);
     const sizes = Array.from({ length: 64 }, () => ({ tokens: random.integers(50, 900), patches: 0 }));
-    const loads = planShards(sizes).map((packs) => packs.flat().reduce((sum, i) => sum + sizes[i]!.tokens, 0));
+    const loads = planShards(sizes, SHARDS).map((packs) => packs.flat().reduce((sum, i) => sum + sizes[i]!.tokens, 0));
     expect(Math.max(...loads) - Math.min(...loads)).toBeLessThan(900);
+  });
+});
+
+describe("the number of shards", () => {
+  test("grows with the batch, in powers of two, and never depends on anything else", () => {
+    const shards = (tokens: number) => planShards([{ tokens, patches: 0 }]).length;
+    expect([10, 1024, 2048, 2049, 4096, 5000, 1e6].map(shards)).toEqual([2, 2, 2, 4, 4, 8, 8]);
   });
 });

@@ -1,10 +1,12 @@
 /**
- * How a batch is cut up for learning. Sequences go into a fixed number of shards, whatever the number of threads: each shard adds up its own
+ * How a batch is cut up for learning. Sequences go into a number of shards that depends on the batch alone, never on threads: each shard adds up its own
  * gradient, and shards are added in order, so one thread and eight give the same bits. A shard's sequences lie end to end in packs, without
  * padding; a pack is one pass over the network.
  */
 
 export const SHARDS = 8;
+/** A smaller shard would spend more on its own gradient and on narrow matrices than it gains by running beside others. */
+const SHARD_TOKENS = 1024;
 /** A longer sequence is a pack of its own. */
 export const PACK_TOKENS = 4096;
 
@@ -18,7 +20,7 @@ export type SequenceSize = {
 export type Plan = readonly (readonly (readonly number[])[])[];
 
 /** Longest first, each to the shard with the least work so far; ties go to the lower index. */
-export function planShards(sizes: readonly SequenceSize[], shards = SHARDS, packTokens = PACK_TOKENS): Plan {
+export function planShards(sizes: readonly SequenceSize[], shards = shardCount(sizes), packTokens = PACK_TOKENS): Plan {
   const costs = sizes.map(cost);
   const order = sizes.map((_, index) => index).sort((a, b) => (costs[b] as number) - (costs[a] as number) || a - b);
   const loads = new Array<number>(shards).fill(0);
@@ -30,6 +32,12 @@ export function planShards(sizes: readonly SequenceSize[], shards = SHARDS, pack
     members[lightest]?.push(index);
   }
   return members.map((indexes) => cutPacks(indexes, sizes, packTokens));
+}
+
+/** 2, 4 or 8: powers of two, so that shards share the threads evenly. */
+function shardCount(sizes: readonly SequenceSize[]): number {
+  const tokens = sizes.reduce((sum, size) => sum + size.tokens, 0);
+  return Math.min(SHARDS, Math.max(2, 2 ** Math.ceil(Math.log2(tokens / SHARD_TOKENS))));
 }
 
 function cutPacks(indexes: readonly number[], sizes: readonly SequenceSize[], packTokens: number): number[][] {

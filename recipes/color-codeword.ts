@@ -1,0 +1,32 @@
+/**
+ * color_codeword: memory over images. Three colours are shown one a turn (a picture is one token), then the model says the code; no frame holds the answer, so a
+ * model that loses earlier frames gets 1 of 64 right. The warm start imitates a player who says random codes too early in some turns; reward teaches it to wait
+ * and to recall.
+ */
+import { defineRecipe } from "saccade";
+
+export default defineRecipe({
+  name: "color-codeword",
+  model: { preset: "nano", set: {} },
+  envs: [
+    {
+      env: "color_codeword",
+      options: { size: 32, protocol: "keyword", prompt: "brief", feedback: false, maxTurns: 6 },
+    },
+  ],
+  warmStart: {
+    episodes: 8_000,
+    noise: 0.4,
+    batch: 32,
+    optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.003 },
+  },
+  steps: 40,
+  groups: 32,
+  siblings: 8,
+  minibatch: 64,
+  sampling: { temperature: 1, maxTokens: 24, contextTokens: 384 },
+  loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28 },
+  optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
+  evaluate: { every: 10 },
+  expect: "EXPECT",
+});

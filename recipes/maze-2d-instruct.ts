@@ -1,0 +1,38 @@
+/**
+ * maze_2d after SkyRL's second VisGym recipe: a weak start. Theirs is an instruct model that speaks the format and hardly ever finds the way (reward 0.01);
+ * ours is made weak by a short warm start on noisy play, the noisy moves as labels. Keyword actions, task reward alone, 18 turns, temperature 1,
+ * KL 0.005 to the start as a part of the loss. Batches are half of theirs, the model has a million parameters. A cell is one of the 81 tokens of a frame.
+ * Groups in which no one arrives say nothing; watch groups/zero_variance fall.
+ */
+import { defineRecipe } from "saccade";
+
+export default defineRecipe({
+  name: "maze-2d-instruct",
+  model: {
+    preset: "micro",
+    set: { text: { hiddenSize: 128, intermediateSize: 320, layers: 4, heads: 4 }, vision: { depth: 1 } },
+  },
+  envs: [
+    {
+      env: "maze_2d/easy",
+      options: { cellSize: 32, protocol: "keyword", prompt: "brief", feedback: false, maxTurns: 18 },
+    },
+  ],
+  warmStart: {
+    episodes: 12_000,
+    noise: 0.2,
+    labels: "played",
+    batch: 16,
+    optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.003 },
+  },
+  steps: 100,
+  groups: 16,
+  siblings: 8,
+  minibatch: 64,
+  sampling: { temperature: 1, maxTokens: 12, contextTokens: 3072 },
+  kl: { as: "loss", coefficient: 0.005, estimator: "k3" },
+  loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.2 },
+  optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
+  evaluate: { every: 10 },
+  expect: "EXPECT",
+});

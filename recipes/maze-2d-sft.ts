@@ -1,0 +1,44 @@
+/**
+ * maze_2d after SkyRL's first VisGym recipe: a model that was taught to act gets better by reward. Tuple actions inside <observation>, <justification> and
+ * <action>, 0.8 task + 0.2 format, 15 turns, temperature 0.7, no KL. The teacher's moves are random in one turn of four while the labels stay the oracle's, so
+ * the model has seen how to come back. Theirs is Qwen3-VL-8B with lr 1e-6 and batches of 32×8; ours has a million parameters, learns from nothing and takes half of that.
+ * A cell is 32 pixels, exactly one of the 81 tokens of a frame. Fifteen turns are too few for some boards: the ceiling is about 0.71.
+ */
+import { defineRecipe } from "saccade";
+
+export default defineRecipe({
+  name: "maze-2d-sft",
+  model: {
+    preset: "micro",
+    set: { text: { hiddenSize: 128, intermediateSize: 320, layers: 4, heads: 4 }, vision: { depth: 1 } },
+  },
+  envs: [
+    {
+      env: "maze_2d/easy",
+      options: {
+        cellSize: 32,
+        protocol: { name: "tuple", tags: true, pick: "first" },
+        formatReward: { kind: "mixture", task: 0.8, format: 0.2 },
+        prompt: "brief",
+        feedback: false,
+        maxTurns: 15,
+      },
+    },
+  ],
+  warmStart: {
+    episodes: 24_000,
+    noise: 0.25,
+    labels: "oracle",
+    batch: 16,
+    optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.003 },
+  },
+  steps: 60,
+  groups: 16,
+  siblings: 8,
+  minibatch: 64,
+  sampling: { temperature: 0.7, maxTokens: 72, contextTokens: 3072 },
+  loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.2 },
+  optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
+  evaluate: { temperature: 0.7, every: 10 },
+  expect: "EXPECT",
+});

@@ -1,0 +1,127 @@
+/**
+ * Every recipe in this folder resolves, fits its own limits, and plays and trains its first step with what was sampled: at its own temperature, protocol, turns and
+ * estimator, drift is exactly 0 at every turn. Models and batches are tiny here; filters are off, so that a model that knows nothing trains all the same.
+ */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  checkRecipe,
+  createFolder,
+  loadFolder,
+  loadRecipe,
+  makeWorldEnv,
+  NativeEngine,
+  playDemo,
+  type RunEvent,
+  recipeNames,
+  textOf,
+  train,
+} from "../src/index.ts";
+
+const scratch = mkdtempSync(join(tmpdir(), "saccade-recipes-"));
+const tiny = join(scratch, "tiny");
+const engine = new NativeEngine({ threads: 2 });
+
+beforeAll(async () => {
+  await createFolder(tiny, {
+    preset: "nano",
+    text: { hiddenSize: 32, intermediateSize: 64, layers: 2, heads: 2, kvHeads: 1 },
+    vision: { hiddenSize: 16, intermediateSize: 32, heads: 1 },
+  });
+});
+
+afterAll(async () => {
+  await engine.close();
+  rmSync(scratch, { recursive: true, force: true });
+});
+
+const names = recipeNames();
+
+test("the recipes of the documentation are there", () => {
+  const page = readFileSync(join(import.meta.dirname, "..", "docs", "recipes.md"), "utf8");
+  const documented = [...page.matchAll(/^\| `([a-z0-9-]+)` \|/gm)].map((match) => match[1]);
+  expect(documented.sort()).toEqual([...names].sort());
+});
+
+describe.each(names)("%s", (name) => {
+  test("passes every check that can be made before a run, and says what to expect", () => {
+    const recipe = loadRecipe(name);
+    checkRecipe(recipe);
+    expect(recipe.name).toBe(name);
+    expect(recipe.expect).toMatch(/\w/);
+    const lines = readFileSync(join(import.meta.dirname, `${name}.ts`), "utf8")
+      .trimEnd()
+      .split("\n");
+    expect(lines[0]).toBe("/**");
+    expect(lines.length).toBeLessThanOrEqual(60);
+  });
+
+  test("an episode of noisy play fits its tokens", async () => {
+    const { model, envs, sampling } = loadRecipe(name);
+    const { renderer } = await loadFolder(typeof model === "string" ? model : await folderOf(model));
+    for (const { env, options } of envs) {
+      const world = makeWorldEnv(env, options);
+      for (let seed = 0; seed < 4; seed++) {
+        const { messages } = await playDemo(env, world, seed, {}, { probability: 0.5, labels: "played" });
+        const replies = messages
+          .filter(({ role }) => role === "assistant")
+          .map((reply) => renderer.reply(textOf(reply)));
+        expect(Math.max(...replies.map((ids) => ids.length))).toBeLessThanOrEqual(sampling.maxTokens);
+        const given = messages.filter(({ role }) => role !== "assistant");
+        const first = renderer.prompt(given.slice(0, 1)).ids.length;
+        const turn = Math.max(
+          0,
+          ...given.slice(1).map((message) => renderer.delta([message], { ended: true }).ids.length),
+        );
+        const turns = world.options.maxTurns;
+        // What the longest possible episode takes, if every reply is as long as the longest of these.
+        const longest = first + (turns - 1) * turn + turns * Math.max(...replies.map((ids) => ids.length));
+        expect(longest).toBeLessThanOrEqual(sampling.contextTokens);
+      }
+    }
+  });
+
+  test("its first step trains without drift at any turn", async () => {
+    const own = loadRecipe(name);
+    const recipe = loadRecipe(name, {
+      model: tiny,
+      steps: 1,
+      groups: own.siblings === 1 ? 4 : 2,
+      siblings: Math.min(own.siblings, 2),
+      minibatch: 64,
+      filters: [],
+      sampling: { maxTokens: Math.min(own.sampling.maxTokens, 16) },
+      ...(own.warmStart && { warmStart: { episodes: 16, batch: 8 } }),
+      ...(own.critic && { critic: { warmupSteps: 0 } }),
+      schedule: { name: "constant" },
+      evaluate: { before: false, greedy: false, seeds: [1_000_000_000, 1_000_000_001] },
+      sight: { every: 0 },
+    });
+    const events: RunEvent[] = [];
+    const folder = join(scratch, name);
+    const result = await train({ recipe, folder, mode: "new", engine, onEvent: (event) => events.push(event) });
+    expect(result).toMatchObject({ finished: true, step: 1 });
+    const steps = events.filter(({ kind }) => kind === "train");
+    expect(steps).toHaveLength(1);
+    const metrics = steps[0]!.metrics;
+    expect(metrics["optimizer/updates"]).toBe(1);
+    expect(metrics["drift/max"]).toBe(0);
+    const turns = Object.keys(metrics).filter((key) => key.startsWith("drift/turn/"));
+    expect(turns.length).toBeGreaterThanOrEqual(2);
+    for (const key of turns) expect([key, metrics[key]]).toEqual([key, 0]);
+    expect(events.filter(({ kind, data }) => kind === "alarm" && JSON.stringify(data).includes('"drift"'))).toEqual([]);
+  });
+});
+
+const folders = new Map<string, Promise<string>>();
+
+/** A folder as the recipe would make it; recipes with the same model share it. */
+function folderOf(model: { preset: "nano" | "micro" | "mini"; set: Record<string, unknown> }): Promise<string> {
+  const key = JSON.stringify(model);
+  const path = join(scratch, `model-${folders.size}`);
+  const made = folders.get(key) ?? createFolder(path, { preset: model.preset, ...model.set }).then(() => path);
+  folders.set(key, made);
+  return made;
+}

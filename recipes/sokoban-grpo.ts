@@ -1,0 +1,39 @@
+/**
+ * sokoban after VAGEN's GRPO recipe: rooms of 6×6 with one box, up to three moves a turn, five turns, 32 groups of 8, no KL. VAGEN trains Qwen2.5-VL-3B for
+ * 401 steps; ours is the nano model, warmed up on noisy play. Three things differ on purpose: rooms need at least two moves (a third of VAGEN's need one), a
+ * well-formed turn pays 0.02 (with VAGEN's 0.1 stalling for five turns pays half of what solving does), and there is no thinking aloud.
+ */
+import { defineRecipe } from "saccade";
+
+export default defineRecipe({
+  name: "sokoban-grpo",
+  model: { preset: "nano", set: {} },
+  envs: [
+    {
+      env: "sokoban",
+      options: {
+        minSolution: 2,
+        cellSize: 32,
+        protocol: { name: "think", thinking: false, bonus: 0.02 },
+        prompt: "brief",
+        feedback: false,
+        maxTurns: 5,
+      },
+    },
+  ],
+  warmStart: {
+    episodes: 12_000,
+    noise: 0.4,
+    batch: 32,
+    optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.003 },
+  },
+  steps: 60,
+  groups: 32,
+  siblings: 8,
+  minibatch: 64,
+  sampling: { temperature: 1, maxTokens: 20, contextTokens: 768 },
+  loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.2, dualClip: 3 },
+  optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
+  evaluate: { every: 20 },
+  expect: "EXPECT",
+});

@@ -1,0 +1,42 @@
+/**
+ * sokoban after VAGEN's PPO recipe: 128 episodes a step, each of another room, four mini-batches, token GAE over sampled tokens with γ = λ = 1, whitened, and a
+ * critic of its own that learns faster than the policy. The room, reward and model are those of sokoban-grpo. The critic starts without the warm start's
+ * eyes, so it learns alone for five steps (VAGEN: none). There are no siblings, so the default filter (equal siblings teach nothing) is off.
+ */
+import { defineRecipe } from "saccade";
+
+export default defineRecipe({
+  name: "sokoban-ppo",
+  model: { preset: "nano", set: {} },
+  envs: [
+    {
+      env: "sokoban",
+      options: {
+        minSolution: 2,
+        cellSize: 32,
+        protocol: { name: "think", thinking: false, bonus: 0.02 },
+        prompt: "brief",
+        feedback: false,
+        maxTurns: 5,
+      },
+    },
+  ],
+  warmStart: {
+    episodes: 12_000,
+    noise: 0.4,
+    batch: 32,
+    optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.003 },
+  },
+  steps: 80,
+  groups: 128,
+  siblings: 1,
+  minibatch: 32,
+  filters: [],
+  advantage: { name: "gae", whiten: true },
+  critic: { optimizer: { name: "muon", learningRate: 0.005, adamLearningRate: 0.001 }, warmupSteps: 5 },
+  sampling: { temperature: 1, maxTokens: 20, contextTokens: 768 },
+  loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.2, dualClip: 3 },
+  optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
+  evaluate: { every: 20 },
+  expect: "EXPECT",
+});

@@ -1,0 +1,112 @@
+/** The command: its grammar, what it prints and how it ends. */
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { Report } from "../evaluate/index.ts";
+import { TestServer } from "../evaluate/test-server.ts";
+import { EXIT } from "./common.ts";
+import { evalCommand, parsePrice, parseSeeds } from "./eval.ts";
+
+let root: string;
+let server: TestServer;
+let printed: string;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "saccade-eval-cli-"));
+  server = await new TestServer(() => ({ text: "<action>left</action>" })).start();
+  printed = "";
+  vi.spyOn(process.stdout, "write").mockImplementation((text) => {
+    printed += String(text);
+    return true;
+  });
+  vi.spyOn(process.stderr, "write").mockReturnValue(true);
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  process.exitCode = 0;
+  expect(server.complaints).toEqual([]);
+  await server.stop();
+  await rm(root, { recursive: true, force: true });
+});
+
+async function saccadeEval(...args: string[]): Promise<typeof process.exitCode> {
+  const { model } = server.model("server");
+  await evalCommand()
+    .exitOverride()
+    .parseAsync([model, ...args, "--out", join(root, "out")], { from: "user" });
+  return process.exitCode;
+}
+
+const LAKE = [
+  "--env",
+  "frozen_lake",
+  "--seeds",
+  "200..203",
+  "--protocol",
+  "keyword",
+  "--max-turns",
+  "3",
+  "--set",
+  "cellSize=16",
+];
+
+describe("saccade eval", () => {
+  test("prints the report and leaves it in the folder", async () => {
+    expect(await saccadeEval(...LAKE, "--price", "1/2", "--greedy", "--max-tokens", "50")).toBe(EXIT.ok);
+    expect(printed).toMatch(/\| frozen_lake \| \d+\.\d % \| .*\| 0\.0 % \|/);
+    expect(printed).toContain("4 seeds · maxTokens 50 · temperature 0 · whole history");
+    expect(await readFile(join(root, "out", "report.md"), "utf8")).toBe(printed);
+    expect(server.asked.every(({ temperature, maxTokens }) => temperature === 0 && maxTokens === 50)).toBe(true);
+  });
+
+  test("--json prints the same numbers for programs", async () => {
+    await saccadeEval(...LAKE, "--json");
+    const report = JSON.parse(printed) as Report & { folder: string };
+    expect(report).toMatchObject({ seeds: 4, repeats: 1, complete: true, folder: join(root, "out") });
+    expect(report.envs[0]).toMatchObject({ env: "frozen_lake", maxTurns: 3, success: { total: 4 } });
+    const { folder: _, ...rest } = report;
+    expect(JSON.parse(await readFile(join(root, "out", "report.json"), "utf8"))).toEqual(rest);
+  });
+
+  test("episodes that failed for our reasons make it end with 1", async () => {
+    server.script = () => ({ status: 400, message: "unknown parameter" });
+    expect(await saccadeEval(...LAKE)).toBe(EXIT.failed);
+    expect(printed).toContain("**Not complete**: 4 episodes failed for our reasons");
+    expect(printed).toContain("4 × The agent failed in turn 1: HTTP 400: unknown parameter");
+  });
+
+  test("an interrupt keeps what was played, says so, and ends with 130; the same command plays the rest", async () => {
+    server.script = (_, call) => {
+      if (call === 4) process.emit("SIGINT");
+      return { text: "<action>left</action>" };
+    };
+    expect(await saccadeEval(...LAKE, "--concurrency", "1")).toBe(EXIT.interrupted);
+    expect(printed).toContain("**Not complete**");
+    expect(process.listenerCount("SIGINT")).toBe(0);
+    printed = "";
+    server.script = () => ({ text: "<action>left</action>" });
+    expect(await saccadeEval(...LAKE)).toBe(EXIT.ok);
+    expect(printed).not.toContain("Not complete");
+  });
+
+  test("wrong flags are named", async () => {
+    await expect(saccadeEval("--env", "frozen_lake", "--seeds", "9..1")).rejects.toThrow(/--seeds takes/);
+    await expect(saccadeEval(...LAKE, "--greedy", "--temperature", "1")).rejects.toThrow(/one of --greedy/);
+    await expect(saccadeEval("--seeds", "1..2")).rejects.toThrow(/name an environment/);
+    await expect(saccadeEval("--env", "frozen_lake")).rejects.toThrow(/give seeds/);
+    expect(server.asked).toEqual([]);
+  });
+});
+
+describe("Values of flags", () => {
+  test("seeds are numbers and ranges with both ends, each once", () => {
+    expect(parseSeeds("0..3")).toEqual([0, 1, 2, 3]);
+    expect(parseSeeds("7, 1..2,2")).toEqual([7, 1, 2]);
+    for (const wrong of ["", "a", "1..", "-1", "3..1", "1.5"]) expect(() => parseSeeds(wrong)).toThrow(/--seeds/);
+  });
+
+  test("a price is two numbers", () => {
+    expect(parsePrice("2.5/10")).toEqual({ input: 2.5, output: 10 });
+    for (const wrong of ["", "1", "1/", "a/b", "1/2/3", "-1/2"]) expect(() => parsePrice(wrong)).toThrow(/--price/);
+  });
+});

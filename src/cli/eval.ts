@@ -1,0 +1,176 @@
+/**
+ * `saccade eval`: any model on any environment. Progress goes to stderr, the report to stdout. Ctrl-C keeps what was played; the same
+ * command again plays the rest.
+ */
+import { Command, Option } from "commander";
+import { ConfigError } from "../core/index.ts";
+import {
+  type EpisodeResult,
+  type EvaluationOptions,
+  type EvaluationPresetName,
+  evaluateModel,
+  evaluationPresets,
+  type Price,
+} from "../evaluate/index.ts";
+import { collect, EXIT, envOptions, Progress, wholeNumber } from "./common.ts";
+
+export type EvalFlags = {
+  env: string[];
+  seeds?: number[];
+  preset?: EvaluationPresetName;
+  repeats: number;
+  history?: number;
+  maxTurns?: number;
+  concurrency: number;
+  rate?: number;
+  temperature?: number;
+  greedy?: boolean;
+  maxTokens?: number;
+  observation?: "image" | "text";
+  finalGoal?: boolean;
+  protocol?: string;
+  set: string[];
+  price?: Price;
+  baseUrl?: string;
+  keyVariable?: string;
+  timeout: number;
+  out?: string;
+  json?: boolean;
+};
+
+export function evalCommand(): Command {
+  return new Command("eval")
+    .description("measure any model on any environment")
+    .argument("<model>", "a folder, provider:name (openai, anthropic, google) or url#name (OpenAI-compatible server)")
+    .option("--env <id>", "environment id or path (repeat)", collect, [])
+    .option("--seeds <seeds>", "episodes, both ends included: 0..69, or 1,5,10..20", parseSeeds)
+    .addOption(new Option("--preset <name>", "settings of a published evaluation").choices(evaluationPresets))
+    .option("--repeats <n>", "episodes of each seed, for pass@k", wholeNumber("--repeats", 1), 1)
+    .option("--history <k>", "show only the first turn and the last k before the present", wholeNumber("--history"))
+    .option("--max-turns <n>", "turn limit", wholeNumber("--max-turns", 1))
+    .option("--concurrency <n>", "episodes at a time", wholeNumber("--concurrency", 1), 8)
+    .option("--rate <n>", "most requests a minute", positive("--rate"))
+    .option("--temperature <t>", "default: the provider's, or generation_config.json", atLeastZero("--temperature"))
+    .option("--greedy", "temperature 0")
+    .option("--max-tokens <n>", "longest reply", wholeNumber("--max-tokens", 1))
+    .addOption(new Option("--observation <mode>", "what the model is shown").choices(["image", "text"]))
+    .option("--final-goal", "show the solved state in the first message")
+    .option("--protocol <name>", "tuple, keyword, think, world-model or tool-call")
+    .option("--set <key=value>", "option of the environments (repeat), for example --set feedback=false", collect, [])
+    .option("--price <in/out>", "per million tokens, for example 2.5/10; adds cost to the report", parsePrice)
+    .option("--base-url <url>", "another address of a provider")
+    .option("--key-variable <name>", "environment variable with the key of a url#name server")
+    .option("--timeout <s>", "most seconds for one answer", positive("--timeout"), 600)
+    .option("--out <folder>", "run folder (default: one of its own for model and settings, under evals/)")
+    .option("--json", "print the report as JSON")
+    .action(async (model: string, flags: EvalFlags) => {
+      process.exitCode = await runEval(model, flags);
+    });
+}
+
+/** Returns the exit code: 0 when every episode is scored. */
+export async function runEval(model: string, flags: EvalFlags): Promise<number> {
+  const interrupt = new AbortController();
+  const onSignal = () => {
+    if (interrupt.signal.aborted) process.exit(EXIT.interrupted);
+    process.stderr.write("\nStopping; what was played is kept. Once more ends at once.\n");
+    interrupt.abort(new Error("interrupted"));
+  };
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  try {
+    let progress: Progress | undefined;
+    const { report, markdown, folder } = await evaluateModel({
+      ...evaluationOptions(model, flags),
+      signal: interrupt.signal,
+      onEpisode(result, { done, total }) {
+        progress ??= new Progress("eval", total);
+        progress.update(done, note(result));
+      },
+    });
+    process.stdout.write(flags.json ? `${JSON.stringify({ ...report, folder }, null, 2)}\n` : markdown);
+    process.stderr.write(`Report and episodes: ${folder} (saccade view ${folder})\n`);
+    if (interrupt.signal.aborted) return EXIT.interrupted;
+    return report.complete ? EXIT.ok : EXIT.failed;
+  } catch (error) {
+    if (!interrupt.signal.aborted) throw error;
+    return EXIT.interrupted;
+  } finally {
+    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+  }
+}
+
+export function evaluationOptions(model: string, flags: EvalFlags): EvaluationOptions {
+  const {
+    env,
+    greedy,
+    observation,
+    finalGoal,
+    rate,
+    timeout,
+    json: _json,
+    set,
+    protocol,
+    temperature,
+    ...rest
+  } = flags;
+  if (greedy && temperature !== undefined) throw new ConfigError("Choose one of --greedy and --temperature.");
+  const sampled = greedy ? 0 : temperature;
+  return {
+    ...rest,
+    model,
+    ...(env.length > 0 && { envs: env }),
+    options: {
+      ...envOptions({ set, ...(protocol !== undefined && { protocol }) }),
+      ...(observation && { observation }),
+      ...(finalGoal && { finalGoal }),
+    },
+    timeoutMs: timeout * 1000,
+    ...(rate !== undefined && { ratePerMinute: rate }),
+    ...(sampled !== undefined && { temperature: sampled }),
+  };
+}
+
+/** `0..69`, `7`, `1,5,10..20`. */
+export function parseSeeds(text: string): number[] {
+  const seeds = text.split(",").flatMap((part) => {
+    const [, first, last = first] = /^(\d+)(?:\.\.(\d+))?$/.exec(part.trim()) ?? [];
+    const [low, high] = [Number(first), Number(last)];
+    if (first === undefined || !Number.isSafeInteger(high) || high < low || high - low >= 1e6) {
+      throw new ConfigError(`--seeds takes numbers and ranges such as 0..69 or 1,5,10..20, got "${text}".`);
+    }
+    return Array.from({ length: high - low + 1 }, (_, i) => low + i);
+  });
+  return [...new Set(seeds)];
+}
+
+export function parsePrice(text: string): Price {
+  const [input, output, ...more] = text.split("/").map((part) => (part.trim() === "" ? Number.NaN : Number(part)));
+  if (input === undefined || output === undefined || more.length > 0 || !(input >= 0) || !(output >= 0)) {
+    throw new ConfigError(`--price takes what a million tokens cost, in/out, for example 2.5/10; got "${text}".`);
+  }
+  return { input, output };
+}
+
+function positive(flag: string): (value: string) => number {
+  return (value) => {
+    const number = Number(value);
+    if (value.trim() === "" || !Number.isFinite(number) || number <= 0) {
+      throw new ConfigError(`${flag} takes a number above 0, got "${value}".`);
+    }
+    return number;
+  };
+}
+
+function atLeastZero(flag: string): (value: string) => number {
+  return (value) => {
+    const number = Number(value);
+    if (value.trim() === "" || !Number.isFinite(number) || number < 0) {
+      throw new ConfigError(`${flag} takes a number of at least 0, got "${value}".`);
+    }
+    return number;
+  };
+}
+
+function note({ env, seed, success, scored, end }: EpisodeResult): string {
+  return `${env}#${seed} ${scored ? (success ? "solved" : "failed") : end}`;
+}

@@ -1,0 +1,237 @@
+/**
+ * An agent over a hosted chat model. It gets the conversation as messages and sends it whole, or its first turn and the last `history`
+ * turns, through the Vercel AI SDK, pictures as PNG. The SDK's retries are off: ours count, obey `Retry-After` and hold back
+ * everybody. A refusal or an empty answer is a reply like any other and costs a turn.
+ */
+import { generateText, type LanguageModel, type ModelMessage } from "ai";
+import { SaccadeError } from "../core/errors.ts";
+import type { Image } from "../core/image.ts";
+import { type Message, textOf } from "../core/message.ts";
+import type { StopReason } from "../engine/engine.ts";
+import { encodePng } from "../images/png.ts";
+import { type Agent, OutOfTokens } from "../rollout/agents.ts";
+import { classify, type Failure } from "./failures.ts";
+import { type Backoff, backoffMs, type Clock, RequestGate, realClock } from "./gate.ts";
+import { noUsage, type Usage } from "./usage.ts";
+
+/** A model that can't be asked, for reasons of ours. */
+export class ModelError extends SaccadeError {
+  override name = "ModelError";
+}
+
+export type ChatOptions = {
+  readonly model: LanguageModel;
+  readonly maxTokens: number;
+  /** Absent: the provider's own. */
+  readonly temperature?: number;
+  /** Turns before the present one that are sent, beside the first; absent: all. */
+  readonly history?: number;
+  readonly providerOptions?: Parameters<typeof generateText>[0]["providerOptions"];
+  readonly ratePerMinute?: number;
+  /** How often a failed request is sent again; default 8. */
+  readonly retries?: number;
+  /** Most milliseconds for one answer, default ten minutes; an answer that is slower counts as failed and is asked for again. */
+  readonly timeoutMs?: number;
+  /** Longest wait that is obeyed, default ten minutes; a provider that asks for more is given up on. */
+  readonly mostWaitMs?: number;
+  readonly backoff?: Backoff;
+  readonly clock?: Clock;
+  /** Told when every further request would fail the same way. */
+  readonly onHopeless?: (error: ModelError) => void;
+};
+
+/** Shared by all episodes of an evaluation. */
+export class ChatClient {
+  readonly options: ChatOptions;
+  readonly #gate: RequestGate;
+  readonly #clock: Clock;
+  /** What the provider said about our settings, such as one it ignores; each once. */
+  readonly warnings = new Set<string>();
+  /** Models that answered, as they call themselves. */
+  readonly answeredBy = new Set<string>();
+
+  constructor(options: ChatOptions) {
+    // Warnings are kept for the report instead of printed.
+    globalThis.AI_SDK_LOG_WARNINGS = false;
+    this.options = options;
+    this.#clock = options.clock ?? realClock;
+    this.#gate = new RequestGate(this.#clock, options.ratePerMinute);
+  }
+
+  async ask(messages: readonly Message[], usage: Usage, signal: AbortSignal): Promise<{ text: string; cut: boolean }> {
+    const { retries = 8, mostWaitMs = 600_000, backoff = { firstMs: 1000, mostMs: 60_000 } } = this.options;
+    for (let attempt = 0; ; attempt++) {
+      await this.#gate.enter(signal);
+      usage.requests += 1;
+      try {
+        return await this.#send(messages, usage, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        const failure = this.#judge(error, messages);
+        if (failure.kind === "refused") {
+          usage.refusals += 1;
+          return { text: "", cut: false };
+        }
+        const { afterMs: after = 0 } = failure;
+        if (failure.kind !== "again" || attempt >= retries || after > mostWaitMs) {
+          throw this.#giveUp(failure, attempt + 1, after > mostWaitMs);
+        }
+        usage.retries += 1;
+        const jittered = backoffMs(attempt, backoff, this.#clock.random());
+        if (after === 0) await this.#clock.wait(jittered, signal);
+        // Never earlier than asked, and a little later.
+        else this.#gate.hold(after + Math.min(jittered, after / 10));
+      }
+    }
+  }
+
+  async #send(
+    messages: readonly Message[],
+    usage: Usage,
+    signal: AbortSignal,
+  ): Promise<{ text: string; cut: boolean }> {
+    const result = await this.#generate(messages, signal);
+    // Valid JSON, but no answer: Google's schema has nothing that must be there.
+    if (result.text === "" && result.rawFinishReason === undefined && result.finishReason === "other") {
+      throw new ModelError("the answer holds neither text nor a reason for having none");
+    }
+    const { inputTokens, outputTokens, inputTokenDetails, outputTokenDetails } = result.usage;
+    usage.inputTokens += inputTokens ?? 0;
+    usage.outputTokens += outputTokens ?? 0;
+    usage.cachedTokens += inputTokenDetails.cacheReadTokens ?? 0;
+    usage.reasoningTokens += outputTokenDetails.reasoningTokens ?? 0;
+    usage.unmetered += inputTokens === undefined || outputTokens === undefined ? 1 : 0;
+    usage.refusals += result.finishReason === "content-filter" ? 1 : 0;
+    usage.emptyReplies += result.text.trim() === "" ? 1 : 0;
+    for (const warning of result.warnings ?? []) this.warnings.add(describeWarning(warning));
+    this.answeredBy.add(result.response.modelId);
+    return { text: result.text, cut: result.finishReason === "length" };
+  }
+
+  async #generate(messages: readonly Message[], signal: AbortSignal) {
+    const { model, maxTokens, temperature, providerOptions, timeoutMs = 600_000 } = this.options;
+    const limited = this.#clock.limit(timeoutMs, signal);
+    try {
+      return await generateText({
+        model,
+        ...toModelMessages(messages),
+        maxOutputTokens: maxTokens,
+        ...(temperature !== undefined && { temperature }),
+        ...(providerOptions && { providerOptions }),
+        maxRetries: 0,
+        abortSignal: limited.signal,
+      });
+    } catch (error) {
+      if (!limited.signal.aborted || signal.aborted) throw error;
+      throw new ModelError(`no answer within ${timeoutMs / 1000} s`);
+    } finally {
+      limited.release();
+    }
+  }
+
+  #judge(error: unknown, messages: readonly Message[]): Failure {
+    const failure = classify(error, this.#clock.now());
+    // A model that can't take the task itself is no opponent: nothing it did made the conversation long.
+    if (failure.kind !== "too_long" || messages.some(({ role }) => role === "assistant")) return failure;
+    const hint =
+      "The first message and a reply do not fit: lower --max-tokens or make pictures smaller (--set maxLongSide=…).";
+    return { kind: "hopeless", message: `${failure.message} ${hint}` };
+  }
+
+  #giveUp({ kind, message }: Failure, attempts: number, tooLong: boolean): Error {
+    if (kind === "too_long") return new OutOfTokens(message);
+    const why = tooLong ? `it asks for a longer wait than we grant: ${message}` : message;
+    const error = new ModelError(attempts === 1 ? why : `${why} (asked ${attempts} times)`);
+    if (kind === "stop") this.options.onHopeless?.(error);
+    return error;
+  }
+}
+
+/** An agent that says what it cost. */
+export interface MeteredAgent extends Agent {
+  usage(): Usage;
+}
+
+export class ChatAgent implements MeteredAgent {
+  /** For the record; providers sample at 1 unless told otherwise. */
+  readonly temperature: number;
+  readonly #client: ChatClient;
+  readonly #usage = noUsage();
+  #stopReason: StopReason = "stop";
+
+  constructor(client: ChatClient) {
+    this.#client = client;
+    this.temperature = client.options.temperature ?? 1;
+  }
+
+  get stopReason(): StopReason {
+    return this.#stopReason;
+  }
+
+  async reply(messages: readonly Message[], signal: AbortSignal): Promise<string> {
+    const sent = recentTurns(messages, this.#client.options.history);
+    const { text, cut } = await this.#client.ask(sent, this.#usage, signal);
+    this.#stopReason = cut ? "length" : "stop";
+    return text;
+  }
+
+  usage(): Usage {
+    return { ...this.#usage };
+  }
+}
+
+/** The first turn with its reply, the last `history` turns, and what is to be answered: what a split token ledger keeps. */
+export function recentTurns(messages: readonly Message[], history = Number.POSITIVE_INFINITY): readonly Message[] {
+  const turns: Message[][] = [[]];
+  for (const message of messages) {
+    turns.at(-1)?.push(message);
+    if (message.role === "assistant") turns.push([]);
+  }
+  const earliest = Math.max(1, turns.length - 1 - history);
+  return [...turns.slice(0, 1), ...turns.slice(earliest)].flat();
+}
+
+export function toModelMessages(messages: readonly Message[]): { system?: string; messages: ModelMessage[] } {
+  const isSystem = ({ role }: Message) => role === "system" || role === "developer";
+  const system = messages.filter(isSystem).map(textOf).join("\n\n");
+  const rest = messages.filter((message) => !isSystem(message));
+  return { ...(system !== "" && { system }), messages: rest.map(toModelMessage) };
+}
+
+function toModelMessage(message: Message): ModelMessage {
+  if (message.role === "assistant") {
+    // Providers refuse empty messages, but an empty reply is part of the conversation.
+    return { role: "assistant", content: textOf(message).trim() === "" ? "(no answer)" : textOf(message) };
+  }
+  return {
+    role: "user",
+    content: message.content
+      .filter((part) => part.type === "image" || part.text !== "")
+      .map((part) =>
+        part.type === "image"
+          ? { type: "image" as const, image: pngOf(part.image), mediaType: "image/png" }
+          : { type: "text" as const, text: part.text },
+      ),
+  };
+}
+
+/** A frame is sent again in every later turn and encoded once. */
+const encoded = new WeakMap<Image, Uint8Array>();
+
+function pngOf(image: Image): Uint8Array {
+  const known = encoded.get(image);
+  if (known !== undefined) return known;
+  const png = encodePng(image);
+  encoded.set(image, png);
+  return png;
+}
+
+function describeWarning(warning: {
+  readonly type: string;
+  readonly feature?: string;
+  readonly details?: string;
+  readonly message?: string;
+}): string {
+  const { type, feature, details, message } = warning;
+  return [type, feature, details, message].filter((part) => part !== undefined).join(": ");
+}

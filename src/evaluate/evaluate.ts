@@ -1,0 +1,327 @@
+/**
+ * Any model on any environment: every environment × seed × repeat once, several at a time, each written down the moment it ends. The
+ * folder is a run folder, so the viewer shows the episodes; `results.jsonl` beside them is the truth of what was played. Run again, an
+ * evaluation plays what is missing or failed for our reasons, and nothing else. The same seeds under the same limits are played by
+ * agents that stop at once, play at random and know the answer: no number stands alone.
+ */
+import { setMaxListeners } from "node:events";
+import { join } from "node:path";
+import { ConfigError, errorMessage } from "../core/errors.ts";
+import type { JsonObject } from "../core/json.ts";
+import { builtinAgent } from "../rollout/agents.ts";
+import { playEpisode } from "../rollout/episode.ts";
+import { EnvHost, type HostedEnv, type Workers } from "../rollout/hosts.ts";
+import { playSeeds, type Yardsticks } from "../rollout/play.ts";
+import type { Trajectory } from "../rollout/trajectory.ts";
+import { writeAtomic } from "../run/files.ts";
+import { openRun, type RunFolder } from "../run/folder.ts";
+import { differences, type RunStatus, readManifest } from "../run/manifest.ts";
+import { framesOf, recordOf } from "../train/records.ts";
+import type { MeteredAgent } from "./chat-agent.ts";
+import { reportMarkdown } from "./markdown.ts";
+import { type EvalModel, type ModelOptions, openModel } from "./models.ts";
+import { type EnvPlan, type Job, type PlanOptions, planEnvs, planJobs } from "./plan.ts";
+import { type EvaluationPresetName, evaluationPreset } from "./presets.ts";
+import { makeReport, type Report, reportMetrics } from "./report.ts";
+import { digest, type EpisodeResult, ResultLog, resultOf, type Setting } from "./results.ts";
+import { addUsage, noUsage, type Price } from "./usage.ts";
+
+export type EvaluationOptions = ModelOptions &
+  PlanOptions & {
+    /** A folder, `provider:name` or `url#name`. */
+    readonly model: string;
+    readonly preset?: EvaluationPresetName;
+    /** Most episodes at a time; default 8. */
+    readonly concurrency?: number;
+    readonly price?: Price;
+    /** The run folder; default `evals/<model>-<digest of the setting>`. */
+    readonly out?: string;
+    readonly workers?: Workers;
+    /** Ends the evaluation early: what was played is kept, and the report says what is missing. */
+    readonly signal?: AbortSignal;
+    readonly onEpisode?: (result: EpisodeResult, progress: { done: number; total: number }) => void;
+  };
+
+export type Evaluation = { readonly report: Report; readonly markdown: string; readonly folder: string };
+
+export const REPORT_FILES = { json: "report.json", markdown: "report.md" } as const;
+
+/** How often an episode is played again on a fresh environment after one broke. */
+const ENV_RETRIES = 1;
+/** Bytes of frames a folder may hold. */
+const FRAME_BYTES = 8 * 1024 ** 3;
+
+export async function evaluateModel(options: EvaluationOptions): Promise<Evaluation> {
+  checkNumbers(options);
+  const preset = options.preset === undefined ? undefined : evaluationPreset(options.preset);
+  const stop = new Stop(options.signal);
+  const host = new EnvHost(options.workers);
+  let model: EvalModel | undefined;
+  try {
+    // First, so that a wrong name or option is found before a model is loaded or asked.
+    const plans = await planEnvs(options, preset, host);
+    model = await openModel(options.model, {
+      ...preset?.sampling,
+      ...options,
+      onHopeless: (error) => stop.now(new ConfigError(`${options.model} can't be asked: ${error.message}`)),
+    });
+    const setting: Setting = {
+      model: model.identity,
+      sampling: model.sampling,
+      history: options.history ?? null,
+      options: JSON.parse(
+        JSON.stringify({
+          ...options.options,
+          preset: options.preset,
+          ...(options.maxTurns && { maxTurns: options.maxTurns }),
+        }),
+      ) as JsonObject,
+    };
+    const seeds = options.seeds ?? preset?.seeds ?? [];
+    const jobs = planJobs(plans, seeds, options.repeats ?? 1, setting);
+    return await playAll({ options, model, host, stop, plans, jobs, setting });
+  } finally {
+    stop.release();
+    await model?.close();
+    await host.close();
+  }
+}
+
+type Course = {
+  readonly options: EvaluationOptions;
+  readonly model: EvalModel;
+  readonly host: EnvHost;
+  readonly stop: Stop;
+  readonly plans: readonly EnvPlan[];
+  readonly jobs: readonly Job[];
+  readonly setting: Setting;
+};
+
+async function playAll(course: Course): Promise<Evaluation> {
+  const { options, model, stop, plans, jobs, setting } = course;
+  const run = await openFolder(course);
+  let log: ResultLog | undefined;
+  let status: Exclude<RunStatus, "running"> = "failed";
+  let message: string | undefined;
+  try {
+    log = await ResultLog.open(run.path);
+    const against = new Map<string, Yardsticks>();
+    for (const plan of plans) against.set(plan.spec.id, await yardsticks(plan, course));
+    await playMissing(course, run, log);
+    const report = makeReport({
+      model: model.name,
+      setting,
+      ...(options.preset && { preset: options.preset }),
+      ...(options.price && { price: options.price }),
+      plans,
+      jobs,
+      against,
+      attempts: log.attempts,
+      notes: [...log.notes, ...lostFrames(run), ...run.problems, ...model.notes()],
+    });
+    run.log("eval", 0, reportMetrics(report));
+    await writeAtomic(join(run.path, REPORT_FILES.json), `${JSON.stringify(report, null, 2)}\n`);
+    await writeAtomic(join(run.path, REPORT_FILES.markdown), reportMarkdown(report));
+    if (stop.cause !== undefined) throw stop.cause;
+    status = stop.signal.aborted ? "stopped" : "finished";
+    return { report, markdown: reportMarkdown(report), folder: run.path };
+  } catch (error) {
+    status = stop.cause === undefined && stop.signal.aborted ? "stopped" : "failed";
+    message = errorMessage(error);
+    throw error;
+  } finally {
+    await log?.close();
+    await run.close(status, message);
+  }
+}
+
+/** The folder holds one setting; its environments, seeds and repeats may grow. */
+async function openFolder({ options, model, setting, plans, jobs }: Course): Promise<RunFolder> {
+  const slug = model.name
+    .replace(/^https?:\/\//, "")
+    .replace(/[^\w.-]+/g, "-")
+    .replace(/^[-.]+|[-.]+$/g, "");
+  const path = options.out ?? join("evals", `${slug.slice(-60)}-${digest(setting).slice(0, 8)}`);
+  const { manifest } = await readManifest(path);
+  if (manifest !== undefined) {
+    const before = manifest.config.setting;
+    if (manifest.config.kind !== "eval" || before === undefined) {
+      throw new ConfigError(`${path} holds a run that is no evaluation: choose another --out.`);
+    }
+    const changed = differences(before as JsonObject, setting).map(
+      ({ key, before: a, after: b }) => `${key} was ${JSON.stringify(a)}, is ${JSON.stringify(b)}`,
+    );
+    if (changed.length > 0) {
+      throw new ConfigError(
+        `${path} holds an evaluation with another setting (${changed.join("; ")}): choose another --out, or leave it out.`,
+      );
+    }
+  }
+  const envs = plans.map(({ spec }) => spec.id);
+  const run = await openRun(path, {
+    config: { kind: "eval", model: model.name, setting, envs },
+    seeds: { eval: [...new Set(jobs.map(({ seed }) => seed))] },
+    frames: { maxBytes: FRAME_BYTES },
+  });
+  // Not `begin`, which would discard the episodes of a run without checkpoints.
+  if (run.resumed) run.log("note", 0, {}, { message: "The evaluation goes on." });
+  else run.log("start", 0, {});
+  return run;
+}
+
+async function yardsticks({ spec, maxTurns, protocol }: EnvPlan, { jobs, host, stop }: Course): Promise<Yardsticks> {
+  const seeds = [...new Set(jobs.map(({ seed }) => seed))];
+  // These agents look at no picture, so none is shrunk for them and no goal is drawn; the limits and rules are the same.
+  const { maxLongSide: _, finalGoal: __, ...rules } = spec.options ?? {};
+  const { against } = await playSeeds({
+    agent: builtinAgent("stop"),
+    env: protocol === undefined ? spec : { ...spec, options: rules },
+    seeds,
+    host,
+    signal: stop.signal,
+    ...(maxTurns !== undefined && { maxTurns }),
+  });
+  return against;
+}
+
+async function playMissing(course: Course, run: RunFolder, log: ResultLog): Promise<void> {
+  const { options, jobs, stop } = course;
+  const missing = jobs.filter(({ key }) => !log.has(key));
+  let done = jobs.length - missing.length;
+  const queue = missing.values();
+  const work = async () => {
+    for (const job of queue) {
+      if (stop.signal.aborted) return;
+      const result = await playJob(job, course, run, log);
+      if (result === undefined) return;
+      done += result.scored ? 1 : 0;
+      options.onEpisode?.(result, { done, total: jobs.length });
+    }
+  };
+  const workers = Array.from({ length: Math.min(options.concurrency ?? 8, missing.length) }, () =>
+    work().catch((error: unknown) => stop.now(error)),
+  );
+  await Promise.all(workers);
+}
+
+/** Plays an episode and writes it down; undefined when it was stopped before anything was asked. */
+async function playJob(job: Job, course: Course, run: RunFolder, log: ResultLog): Promise<EpisodeResult | undefined> {
+  const { model, stop } = course;
+  const started = performance.now();
+  const usage = noUsage();
+  let trajectory: Trajectory;
+  for (let attempt = 0; ; attempt++) {
+    const played = await playOnce(job, attempt, course);
+    addUsage(usage, played.agent.usage());
+    trajectory = played.trajectory;
+    const broken = trajectory.end === "env_error" || trajectory.end === "env_timeout";
+    if (!broken || attempt >= ENV_RETRIES || stop.signal.aborted) break;
+  }
+  if (trajectory.end === "aborted" && usage.requests === 0) return undefined;
+  const { textOf } = model;
+  for (const frame of framesOf(trajectory)) run.frames.put(frame);
+  run.trajectories.append(0, [() => recordOf(trajectory, { split: "eval", step: 0, ...(textOf && { textOf }) })]);
+  // Its result stands only when the episode can be seen.
+  await Promise.all([run.frames.flush(), run.trajectories.flush()]);
+  const ms = performance.now() - started;
+  const result = resultOf(trajectory, { key: job.key, model: model.name, repeat: job.repeat, ms, usage });
+  await log.append(result);
+  return result;
+}
+
+async function playOnce(
+  { plan, seed, repeat }: Job,
+  retries: number,
+  { host, model, stop }: Course,
+): Promise<{ trajectory: Trajectory; agent: MeteredAgent }> {
+  const env = await host.acquire(plan.spec).catch(brokenEnv);
+  const agent = model.agent({ env, seed, sibling: repeat, samplingSeed: 0 });
+  const trajectory = await playEpisode({
+    name: plan.spec.id,
+    env,
+    agent,
+    seed,
+    sibling: repeat,
+    retries,
+    signal: stop.signal,
+    // Requests have their own limits, and waiting for a rate limit is nobody's fault.
+    episodeTimeoutMs: Number.POSITIVE_INFINITY,
+    ...(plan.maxTurns !== undefined && { maxTurns: plan.maxTurns }),
+  });
+  if (["env_error", "env_timeout", "aborted"].includes(trajectory.end)) {
+    host.discard(env, trajectory.end !== "env_error");
+  } else {
+    host.release(env);
+  }
+  return { trajectory, agent };
+}
+
+function lostFrames({ frames }: RunFolder): string[] {
+  const { overBudget, overBacklog, failed } = frames.counts;
+  const lost = overBudget + overBacklog + failed;
+  return lost === 0 ? [] : [`${lost} frames could not be stored; the viewer shows these episodes without them.`];
+}
+
+/** Stands in for an environment that could not be made, and fails like one. */
+function brokenEnv(error: unknown): HostedEnv {
+  if (error instanceof ConfigError) throw error;
+  const fail = () => Promise.reject(error);
+  return { spec: { id: "" }, alive: false, reset: fail, step: fail, close: async () => {}, kill: async () => {} };
+}
+
+/** The caller's signal, and our own reasons to stop. */
+class Stop {
+  readonly #controller = new AbortController();
+  readonly #outer: AbortSignal | undefined;
+  readonly #onAbort = () => this.#controller.abort(this.#outer?.reason);
+  /** Why we stopped ourselves, where it was not the caller. */
+  cause: unknown;
+
+  constructor(outer?: AbortSignal) {
+    this.#outer = outer;
+    setMaxListeners(0, this.#controller.signal);
+    if (outer?.aborted) this.#onAbort();
+    outer?.addEventListener("abort", this.#onAbort, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  now(cause: unknown): void {
+    this.cause ??= cause;
+    this.#controller.abort(cause);
+  }
+
+  release(): void {
+    this.#outer?.removeEventListener("abort", this.#onAbort);
+  }
+}
+
+function checkNumbers({
+  repeats,
+  concurrency,
+  maxTurns,
+  history,
+  ratePerMinute,
+  temperature,
+  price,
+}: EvaluationOptions): void {
+  const whole = {
+    repeats: [repeats, 1],
+    concurrency: [concurrency, 1],
+    maxTurns: [maxTurns, 1],
+    history: [history, 0],
+  } as const;
+  for (const [name, [value, least]] of Object.entries(whole)) {
+    if (value !== undefined && !(Number.isSafeInteger(value) && value >= least)) {
+      throw new ConfigError(`${name} must be a whole number of at least ${least}, got ${value}.`);
+    }
+  }
+  if (ratePerMinute !== undefined && !(ratePerMinute > 0))
+    throw new ConfigError(`The rate must be above 0, got ${ratePerMinute}.`);
+  if (temperature !== undefined && !(temperature >= 0))
+    throw new ConfigError(`The temperature must be 0 (greedy) or more, got ${temperature}.`);
+  if (price !== undefined && !(price.input >= 0 && price.output >= 0))
+    throw new ConfigError("Prices must be 0 or more.");
+}

@@ -1,0 +1,150 @@
+/** A report as people read it. */
+import type { EnvReport, MeanReport, Report } from "./report.ts";
+
+export function reportMarkdown(report: Report): string {
+  return [
+    `# ${report.model}`,
+    settingLine(report),
+    table(report),
+    ...(report.repeats > 1 ? [passLines(report)] : []),
+    spentLine(report),
+    ...(report.complete ? [] : [unfinished(report)]),
+    ...(report.notes.length > 0 ? [`Notes:\n${report.notes.map((note) => `- ${note}`).join("\n")}`] : []),
+    "Success is what the environment says, with its 95 % Wilson interval; *stop*, *random* and *oracle* are agents that stop at once, play at " +
+      "random and know the answer, on the same seeds under the same limits. Episodes that failed for our reasons are *errors* and in no other number.",
+  ]
+    .join("\n\n")
+    .concat("\n");
+}
+
+function settingLine({ preset, setting, seeds, repeats }: Report): string {
+  const { sampling, history, options } = setting;
+  const parts = [
+    ...(preset === undefined ? [] : [`preset ${preset}`]),
+    `${seeds} seeds${repeats > 1 ? ` × ${repeats} repeats` : ""}`,
+    ...Object.entries(sampling).map(([name, value]) => `${name} ${JSON.stringify(value)}`),
+    history === null ? "whole history" : `first turn and last ${history} turns`,
+    ...Object.entries(options)
+      .filter(([name]) => name !== "preset")
+      .map(([name, value]) => `${name} ${JSON.stringify(value)}`),
+  ];
+  return `${parts.join(" · ")}.`;
+}
+
+function table(report: Report): string {
+  const cost = report.price !== undefined;
+  const head = [
+    "environment",
+    "success",
+    "95 %",
+    "stop",
+    "random",
+    "oracle",
+    "episodes",
+    "turns",
+    "unparsed",
+    "refused",
+    "cut",
+    "tokens in",
+    "out",
+    ...(cost ? ["cost"] : []),
+    "errors",
+  ];
+  const rows = report.envs.map((env) => row(env, cost));
+  const means = report.envs.length > 1 ? report.means.map((mean) => meanRow(mean, head.length)) : [];
+  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+  return [line(head), line(head.map((_, i) => (i === 0 ? "---" : "--:"))), ...[...rows, ...means].map(line)].join("\n");
+}
+
+function row(
+  {
+    env,
+    success,
+    against,
+    turns,
+    unparsed,
+    refused,
+    cut,
+    inputTokens,
+    outputTokens,
+    errors,
+    missing,
+    spent,
+  }: EnvReport,
+  cost: boolean,
+): string[] {
+  return [
+    env,
+    percent(success.value),
+    interval(success),
+    percent(against.stop.value),
+    percent(against.random?.value),
+    percent(against.oracle?.value),
+    `${success.total}${missing > 0 ? ` (${missing} missing)` : ""}`,
+    number(turns, 1),
+    percent(unparsed),
+    percent(refused),
+    percent(cut),
+    number(inputTokens),
+    number(outputTokens),
+    ...(cost ? [number(spent.cost, 4)] : []),
+    String(errors),
+  ];
+}
+
+function meanRow({ of, envs, success, stop, random, oracle }: MeanReport, width: number): string[] {
+  const cells = [
+    `**mean ${of}** (${envs})`,
+    `**${percent(success.value)}**`,
+    interval(success),
+    percent(stop),
+    percent(random),
+    percent(oracle),
+  ];
+  return [...cells, ...Array.from({ length: width - cells.length }, () => "")];
+}
+
+function passLines({ envs }: Report): string {
+  const lines = envs.map(
+    ({ env, passAtK }) =>
+      `- ${env}: ${passAtK.map(({ k, value, seeds }) => `pass@${k} ${percent(value)} (${seeds} seeds)`).join(", ")}`,
+  );
+  return `Solved by at least one of k tries:\n${lines.join("\n")}`;
+}
+
+function spentLine({ spent, price }: Report): string {
+  const cost =
+    price === undefined
+      ? ""
+      : `; cost ${number(spent.cost, 4)} at ${price.input} in and ${price.output} out per million tokens`;
+  const unmetered = spent.unmetered > 0 ? ` (${spent.unmetered} answers came without a count)` : "";
+  const cached = spent.cachedTokens > 0 ? `, ${number(spent.cachedTokens)} of them cached` : "";
+  const reasoning = spent.reasoningTokens > 0 ? `, ${number(spent.reasoningTokens)} of them reasoning` : "";
+  return (
+    `Spent, failed attempts included: ${number(spent.requests)} requests (${number(spent.retries)} sent again), ` +
+    `${number(spent.inputTokens)} tokens in${cached}, ${number(spent.outputTokens)} out${reasoning}${unmetered}${cost}.`
+  );
+}
+
+function unfinished({ envs, errors }: Report): string {
+  const sum = (value: (env: EnvReport) => number) => envs.reduce((total, env) => total + value(env), 0);
+  const head = `**Not complete**: ${sum((env) => env.errors)} episodes failed for our reasons and ${sum((env) => env.missing)} were not played. Run the same command again to play them.`;
+  return [
+    head,
+    ...errors.slice(0, 10).map(({ message, count }) => `- ${count} × ${message.replace(/\s+/g, " ")}`),
+  ].join("\n");
+}
+
+const isNumber = (value: number | undefined): value is number => value !== undefined && Number.isFinite(value);
+
+function percent(share: number | undefined): string {
+  return isNumber(share) ? `${(100 * share).toFixed(1)} %` : "–";
+}
+
+function interval({ value, low, high }: { value: number; low: number; high: number }): string {
+  return isNumber(value) ? `${(100 * low).toFixed(1)}–${(100 * high).toFixed(1)}` : "–";
+}
+
+function number(value: number | undefined, digits = 0): string {
+  return isNumber(value) ? value.toLocaleString("en-US", { maximumFractionDigits: digits }) : "–";
+}

@@ -1,0 +1,207 @@
+/**
+ * From a name to a model that can play: a folder (the embedded engine), `provider:name`, or `url#name` for any OpenAI-compatible server.
+ * Each has an identity, what tells it from every other model, and resolved sampling settings; results are kept under both. A folder's
+ * identity is the content of its files, so a checkpoint that was trained on is another model.
+ */
+import { createHash } from "node:crypto";
+import { createReadStream, existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { createAnthropic } from "@ai-sdk/anthropic";
+import { createGoogleGenerativeAI } from "@ai-sdk/google";
+import { createOpenAI } from "@ai-sdk/openai";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import type { LanguageModel } from "ai";
+import { ConfigError } from "../core/errors.ts";
+import type { JsonObject } from "../core/json.ts";
+import { NativeEngine } from "../engine/index.ts";
+import { loadFolder } from "../model/folder.ts";
+import { type AgentContext, chatModel, tokenAgent } from "../rollout/agents.ts";
+import { isRun } from "../run/list.ts";
+import { ChatAgent, ChatClient, type ChatOptions, type MeteredAgent } from "./chat-agent.ts";
+import { sequenceUsage } from "./usage.ts";
+
+export type ModelSpec =
+  | { readonly kind: "folder"; readonly path: string }
+  | { readonly kind: "provider"; readonly provider: Provider; readonly name: string }
+  | { readonly kind: "server"; readonly url: string; readonly name: string };
+
+export type Sampling = {
+  /** 0 is greedy; absent: the provider's own, or the folder's `generation_config.json`. */
+  readonly temperature?: number;
+  /** Most tokens of a reply; default 4096 for hosted models, 512 for folders. */
+  readonly maxTokens?: number;
+};
+
+export type ModelOptions = Sampling &
+  Pick<ChatOptions, "history" | "ratePerMinute" | "retries" | "timeoutMs" | "backoff" | "clock" | "onHopeless"> & {
+    /** Where the provider is, instead of its usual address. */
+    readonly baseUrl?: string;
+    /** Environment variable that holds the key of a `url#name` server; absent: none is sent. */
+    readonly keyVariable?: string;
+    readonly environment?: Readonly<Record<string, string | undefined>>;
+    /** Threads of the embedded engine. */
+    readonly threads?: number;
+  };
+
+export type EvalModel = {
+  /** As it was asked for. */
+  readonly name: string;
+  readonly identity: JsonObject;
+  readonly sampling: JsonObject;
+  agent(context: AgentContext): MeteredAgent;
+  /** What an id reads as, of models whose tokens we have. */
+  textOf?(id: number): string;
+  /** Worth knowing when reading the numbers: settings a provider ignored, who answered. */
+  notes(): string[];
+  close(): Promise<void>;
+};
+
+type Provider = keyof typeof PROVIDERS;
+
+const PROVIDERS = {
+  openai: { keys: ["OPENAI_API_KEY"], urls: ["OPENAI_BASE_URL"] },
+  anthropic: { keys: ["ANTHROPIC_API_KEY"], urls: ["ANTHROPIC_BASE_URL"] },
+  google: { keys: ["GOOGLE_GENERATIVE_AI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"], urls: [] },
+} as const;
+
+export function parseModel(text: string): ModelSpec {
+  const server = /^(https?:\/\/[^#\s]+)#(\S+)$/.exec(text);
+  if (server !== null) return { kind: "server", url: server[1] as string, name: server[2] as string };
+  if (/^https?:/.test(text)) {
+    throw new ConfigError(`"${text}" names no model: write url#name, for example http://127.0.0.1:8000/v1#my-model.`);
+  }
+  const [, provider = "", name = ""] = /^([a-z]{2,}):(.+)$/.exec(text) ?? [];
+  if (Object.hasOwn(PROVIDERS, provider)) return { kind: "provider", provider: provider as Provider, name };
+  if (existsSync(text)) return { kind: "folder", path: text };
+  throw new ConfigError(
+    `There is no model "${text}". A model is a folder that exists, provider:name (${Object.keys(PROVIDERS).join(", ")}) or ` +
+      "url#name (an OpenAI-compatible server, such as http://127.0.0.1:8000/v1#my-model).",
+  );
+}
+
+export async function openModel(text: string, options: ModelOptions = {}): Promise<EvalModel> {
+  const spec = parseModel(text);
+  return spec.kind === "folder" ? openFolder(text, spec.path, options) : openChat(text, spec, options);
+}
+
+function openChat(text: string, spec: Exclude<ModelSpec, { kind: "folder" }>, options: ModelOptions): EvalModel {
+  const { temperature, maxTokens = 4096 } = options;
+  const { model, identity, ...more } =
+    spec.kind === "server" ? serverModel(spec, options) : providerModel(spec, options);
+  const client = new ChatClient({ ...options, ...more, model, maxTokens });
+  return {
+    name: text,
+    identity,
+    sampling: { maxTokens, ...(temperature !== undefined && { temperature }) },
+    agent: () => new ChatAgent(client),
+    notes: () => [
+      ...[...client.warnings].map((warning) => `The provider says: ${warning}`),
+      ...[...client.answeredBy].map((name) => `Answered by ${name}.`),
+    ],
+    close: async () => {},
+  };
+}
+
+type Hosted = Pick<ChatOptions, "model" | "providerOptions"> & { readonly identity: JsonObject };
+
+function serverModel({ url, name }: { url: string; name: string }, options: ModelOptions): Hosted {
+  const { keyVariable, baseUrl, environment = process.env } = options;
+  if (baseUrl !== undefined) throw new ConfigError("url#name has its address already: leave --base-url out.");
+  const apiKey = keyVariable === undefined ? undefined : environment[keyVariable];
+  if (keyVariable !== undefined && !apiKey)
+    throw new ConfigError(`Put the server's key into ${keyVariable}, or leave --key-variable out.`);
+  const server = createOpenAICompatible({ name: "server", baseURL: url, ...(apiKey !== undefined && { apiKey }) });
+  return { model: server.chatModel(name), identity: { server: url, name } };
+}
+
+function providerModel({ provider, name }: { provider: Provider; name: string }, options: ModelOptions): Hosted {
+  const { environment = process.env, keyVariable } = options;
+  if (keyVariable !== undefined)
+    throw new ConfigError("--key-variable is for url#name; a provider's key has its own variable.");
+  const { keys, urls } = PROVIDERS[provider];
+  const apiKey = keys.map((key) => environment[key]).find((key) => key);
+  if (apiKey === undefined)
+    throw new ConfigError(`Put your key for ${provider} into the environment variable ${keys[0]}.`);
+  const baseURL = options.baseUrl ?? urls.map((url) => environment[url]).find((url) => url);
+  const settings = { apiKey, ...(baseURL !== undefined && { baseURL }) };
+  const identity = { provider, name, ...(baseURL !== undefined && { server: baseURL }) };
+  const make: Record<Provider, () => LanguageModel> = {
+    openai: () => createOpenAI(settings).responses(name),
+    anthropic: () => createAnthropic(settings)(name),
+    google: () => createGoogleGenerativeAI(settings)(name),
+  };
+  // Conversations of an evaluation are not for the provider to keep.
+  return { model: make[provider](), identity, providerOptions: { openai: { store: false } } };
+}
+
+async function openFolder(text: string, path: string, options: ModelOptions): Promise<EvalModel> {
+  if (!existsSync(join(path, "config.json")) && (await isRun(path))) {
+    throw new ConfigError(`${path} is a run: name one of its checkpoints, ${join(path, "checkpoints/step-N/policy")}.`);
+  }
+  for (const name of ["ratePerMinute", "baseUrl", "keyVariable"] as const) {
+    if (options[name] !== undefined)
+      throw new ConfigError(`${name} is for hosted models; ${text} is a folder. Leave it out.`);
+  }
+  const folder = await loadFolder(path);
+  const { temperature: usual = 1, topK = 0, topP = 1 } = folder.generation;
+  const { temperature = usual, maxTokens = 512, history, threads } = options;
+  const sampling = { ...(topK > 0 && { topK }), ...(topP < 1 && { topP }) };
+  const identity = { files: await fingerprint(path) };
+  const engine = new NativeEngine(threads === undefined ? {} : { threads });
+  try {
+    const sampler = await engine.sampler(path);
+    const make = tokenAgent({
+      model: chatModel(folder),
+      sampler: () => sampler,
+      temperature,
+      maxTokens,
+      sampling,
+      ...(history !== undefined && { turns: "split", history }),
+    });
+    return {
+      name: text,
+      identity,
+      sampling: { temperature, maxTokens, ...sampling },
+      agent: (context) => metered(make(context)),
+      textOf: (id) => folder.tokenizer.decode([id], { skipSpecial: false }),
+      notes: () => [],
+      close: async () => {
+        await sampler.close();
+        await engine.close();
+      },
+    };
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
+}
+
+function metered(agent: ReturnType<ReturnType<typeof tokenAgent>>): MeteredAgent {
+  let empty = 0;
+  return {
+    get stopReason() {
+      return agent.stopReason ?? "stop";
+    },
+    temperature: agent.temperature ?? 1,
+    async reply(messages, signal) {
+      const text = await agent.reply(messages, signal);
+      empty += text.trim() === "" ? 1 : 0;
+      return text;
+    },
+    sequences: () => agent.sequences?.() ?? [],
+    usage: () => sequenceUsage(agent.sequences?.() ?? [], empty),
+    close: () => agent.close?.(),
+  };
+}
+
+/** SHA-256 over the files that make the model what it is. */
+export async function fingerprint(folder: string): Promise<string> {
+  const hash = createHash("sha256");
+  const names = (await readdir(folder)).filter((name) => /\.(json|jinja|txt|safetensors)$/.test(name)).sort();
+  for (const name of names) {
+    hash.update(`\0${name}\0`);
+    for await (const chunk of createReadStream(resolve(folder, name))) hash.update(chunk as Buffer);
+  }
+  return hash.digest("hex").slice(0, 32);
+}

@@ -1,0 +1,118 @@
+/** Statistics of reports, apart from any model. */
+import { describe, expect, test } from "vitest";
+import { assistant, text, user } from "../core/message.ts";
+import { recentTurns, toModelMessages } from "./chat-agent.ts";
+import { parseModel } from "./models.ts";
+import { evaluationPreset, fullName } from "./presets.ts";
+import { passAtK } from "./report.ts";
+import { digest } from "./results.ts";
+
+/** By counting every choice of k out of n. */
+function counted(n: number, c: number, k: number): number {
+  let hits = 0;
+  let all = 0;
+  for (let set = 0; set < 2 ** n; set++) {
+    const chosen = Array.from({ length: n }, (_, i) => i).filter((i) => (set >> i) & 1);
+    if (chosen.length !== k) continue;
+    all += 1;
+    hits += chosen.some((i) => i < c) ? 1 : 0;
+  }
+  return hits / all;
+}
+
+describe("pass@k", () => {
+  test("is the share of choices of k tries that hold a success", () => {
+    for (let n = 1; n <= 7; n++) {
+      for (let c = 0; c <= n; c++) {
+        for (let k = 1; k <= n; k++) expect(passAtK(n, c, k)).toBeCloseTo(counted(n, c, k), 12);
+      }
+    }
+  });
+});
+
+describe("Digests", () => {
+  test("do not depend on the order of fields, but on every value", () => {
+    expect(digest({ a: 1, b: { c: 2, d: 3 } })).toBe(digest({ b: { d: 3, c: 2 }, a: 1 }));
+    expect(digest({ a: 1 })).not.toBe(digest({ a: 2 }));
+    expect(digest([1, 2])).not.toBe(digest([2, 1]));
+  });
+});
+
+describe("Presets", () => {
+  test("hold the published numbers", () => {
+    const visgym = evaluationPreset("visgym");
+    expect(visgym.seeds.length).toBe(70);
+    expect(visgym.envs).toContain("sliding_block/hard");
+    expect(visgym.envs).not.toContain("sokoban");
+    expect(visgym.options("maze_2d/hard")).toEqual({
+      protocol: "tuple",
+      maxTurns: 30,
+      maxLongSide: 336,
+      feedback: true,
+    });
+    const vagen = evaluationPreset("vagen");
+    expect([vagen.seeds[0], vagen.seeds.at(-1), vagen.seeds.length]).toEqual([10_001, 10_256, 256]);
+    expect(() => evaluationPreset("gym")).toThrow(/visgym, vagen/);
+  });
+
+  test("a bare id is its first difficulty", () => {
+    expect([fullName("maze_2d"), fullName("maze_2d/hard"), fullName("sokoban"), fullName("./x.ts")]).toEqual([
+      "maze_2d/easy",
+      "maze_2d/hard",
+      "sokoban",
+      "./x.ts",
+    ]);
+  });
+});
+
+describe("Names of models", () => {
+  test.each([
+    ["openai:gpt-x", { kind: "provider", provider: "openai", name: "gpt-x" }],
+    ["google:models/gemini-x", { kind: "provider", provider: "google", name: "models/gemini-x" }],
+    [
+      "http://127.0.0.1:8000/v1#Qwen/Qwen3-VL-2B",
+      { kind: "server", url: "http://127.0.0.1:8000/v1", name: "Qwen/Qwen3-VL-2B" },
+    ],
+    [".", { kind: "folder", path: "." }],
+  ])("%s", (name, spec) => {
+    expect(parseModel(name)).toEqual(spec);
+  });
+
+  test.each(["mistral:large", "https://x.test/v1", "no-such-folder", "openai:"])(
+    "%s is none, and the error says what would be",
+    (name) => {
+      expect(() => parseModel(name)).toThrow(/url#name/);
+    },
+  );
+});
+
+describe("Conversations", () => {
+  const turns = (n: number) => Array.from({ length: n }, (_, i) => [user(text(`o${i}`)), assistant(`r${i}`)]).flat();
+  const said = (messages: readonly { content: readonly object[] }[]) =>
+    messages.map(({ content }) => (content[0] as { text: string }).text);
+
+  test.each([
+    [undefined, ["o0", "r0", "o1", "r1", "o2", "r2", "o3", "r3", "now"]],
+    [0, ["o0", "r0", "now"]],
+    [1, ["o0", "r0", "o3", "r3", "now"]],
+    [9, ["o0", "r0", "o1", "r1", "o2", "r2", "o3", "r3", "now"]],
+  ])("a window of %s", (history, expected) => {
+    expect(said(recentTurns([...turns(4), user(text("now"))], history))).toEqual(expected);
+    expect(said(recentTurns([user(text("now"))], history))).toEqual(["now"]);
+  });
+
+  test("system messages go where providers want them, and an empty reply is not sent empty", () => {
+    const sent = toModelMessages([
+      { role: "system", content: [text("rules")] },
+      user(text("a"), text("")),
+      assistant(""),
+      user(text("b")),
+    ]);
+    expect(sent.system).toBe("rules");
+    expect(sent.messages).toEqual([
+      { role: "user", content: [{ type: "text", text: "a" }] },
+      { role: "assistant", content: "(no answer)" },
+      { role: "user", content: [{ type: "text", text: "b" }] },
+    ]);
+  });
+});

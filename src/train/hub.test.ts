@@ -1,0 +1,101 @@
+import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { CheckpointStore } from "../run/checkpoints.ts";
+import { HubError, uploadModel } from "./hub.ts";
+import { NARROW, TestHub, TOKEN } from "./test-hub.ts";
+
+/** More than one part of a stream. */
+const WEIGHTS = Buffer.from(Uint8Array.from({ length: 300_000 }, (_, i) => (i * 7919) >> 3));
+
+const hub = new TestHub();
+let scratch = "";
+let model = "";
+
+beforeAll(async () => {
+  await hub.open();
+  scratch = await mkdtemp(join(tmpdir(), "saccade-hub-"));
+  model = join(scratch, "model");
+  await mkdir(model);
+  await writeFile(join(model, "config.json"), '{"model_type":"qwen3_vl"}');
+  await writeFile(join(model, "chat_template.jinja"), "{# ü #}");
+  await writeFile(join(model, "model.safetensors"), WEIGHTS);
+  await writeFile(join(model, "optimizer.safetensors"), "moments");
+});
+
+beforeEach(() => {
+  hub.repos.clear();
+  hub.large.clear();
+});
+
+afterAll(async () => {
+  hub.close();
+  await rm(scratch, { recursive: true, force: true });
+});
+
+const upload = (more: Partial<Parameters<typeof uploadModel>[0]> = {}) =>
+  uploadModel({ folder: model, repo: "me/agent", token: TOKEN, hubUrl: hub.url, ...more });
+
+describe("uploadModel", () => {
+  test("makes the repository and commits every file of the model byte for byte, the optimizer's state left out", async () => {
+    const done = await upload({ private: true, title: "step 40" });
+    const repo = hub.repos.get("me/agent")!;
+    expect(repo.visibility).toBe("private");
+    expect(repo.titles).toEqual(["step 40"]);
+    expect([...repo.files.keys()].sort()).toEqual(["chat_template.jinja", "config.json", "model.safetensors"]);
+    expect(repo.files.get("model.safetensors")!.equals(WEIGHTS)).toBe(true);
+    expect(repo.files.get("chat_template.jinja")!.toString()).toBe("{# ü #}");
+    expect(done).toMatchObject({ commit: "c0ffee", url: `${hub.url}/me/agent`, folder: model });
+  });
+
+  test("commits to a repository that is there, and large files that are there are not sent again", async () => {
+    await upload();
+    const { sent } = hub;
+    await upload();
+    expect(hub.repos.get("me/agent")!.titles).toHaveLength(2);
+    expect(hub.sent).toBe(sent);
+    expect(hub.repos.get("me/agent")!.visibility).toBeUndefined();
+  });
+
+  test("writes with a token that may not make repositories to one that is there", async () => {
+    await expect(upload({ token: NARROW })).rejects.toThrow(/403/);
+    await upload();
+    await upload({ token: NARROW });
+    expect(hub.repos.get("me/agent")!.titles).toHaveLength(2);
+  });
+
+  test("takes the best checkpoint of a run, and the latest when none is best", async () => {
+    const run = join(scratch, "run");
+    const store = new CheckpointStore(run, { keep: 3 });
+    const save = (step: number) => store.save(step, (folder) => cp(model, join(folder, "policy"), { recursive: true }));
+    await save(1);
+    await save(2);
+    expect((await upload({ folder: run })).folder).toBe(join(store.folder, "step-2", "policy"));
+    await store.offerBest(1, 0.9, "eval/success");
+    expect((await upload({ folder: run })).folder).toBe(join(store.folder, "step-1", "policy"));
+    const { folder, files } = await upload({ folder: join(store.folder, "step-2") });
+    expect(folder).toBe(join(store.folder, "step-2", "policy"));
+    expect(files).not.toContain("optimizer.safetensors");
+  });
+
+  test("says what to do when the token is refused, and never repeats the token", async () => {
+    const error = await upload({ token: "hf_wrong_secret" }).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(HubError);
+    expect(String(error)).toMatch(/401.*may write to me\/agent/);
+    expect(String(error)).not.toContain("secret");
+  });
+
+  test("says that the hub could not be reached", async () => {
+    await expect(upload({ hubUrl: "http://127.0.0.1:9" })).rejects.toThrow(/upload to http:\/\/127\.0\.0\.1:9 failed/);
+  });
+
+  test.each([
+    ["a name without an owner", { repo: "agent" }, /<user or organization>\/<name>/],
+    ["a token that is none", { token: "secret" }, /begins with hf_/],
+    ["a folder without a model", { folder: tmpdir() }, /no model in/],
+  ])("refuses %s before anything is sent", async (_, wrong, message) => {
+    await expect(upload(wrong)).rejects.toThrow(message);
+    expect(hub.repos.size).toBe(0);
+  });
+});

@@ -1,0 +1,105 @@
+/**
+ * A trained model on the Hugging Face hub: one commit with the files that others load. What only our training needs (the optimizer's state) stays
+ * here. `folder` is a model or adapter folder, a checkpoint, or a run, of which the best checkpoint is taken, else the latest.
+ */
+import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { ConfigError, errorMessage, SaccadeError } from "../core/errors.ts";
+import { CheckpointStore } from "../run/checkpoints.ts";
+
+/** The hub refused, or could not be reached. */
+export class HubError extends SaccadeError {
+  override name = "HubError";
+}
+
+export type UploadOptions = {
+  readonly folder: string;
+  /** `<user or organization>/<name>`; made when it is not there. */
+  readonly repo: string;
+  /** With the right to write; default: `HF_TOKEN` of the environment. */
+  readonly token?: string;
+  /** Of a repository that is made now; one that is there stays as it is. Absent: the owner's default. */
+  readonly private?: boolean;
+  /** Default: `HF_ENDPOINT` of the environment, or the public hub. */
+  readonly hubUrl?: string;
+  readonly title?: string;
+  readonly signal?: AbortSignal;
+};
+
+export type Uploaded = {
+  readonly repo: string;
+  readonly url: string;
+  /** The folder that was uploaded, which is inside `folder` when that was a run. */
+  readonly folder: string;
+  readonly files: readonly string[];
+  readonly commit: string;
+};
+
+/** Never uploaded: large, and of use to nobody else. */
+const LEFT_OUT = ["optimizer.safetensors"];
+
+export async function uploadModel(options: UploadOptions): Promise<Uploaded> {
+  const { repo, signal, token = process.env.HF_TOKEN ?? "" } = options;
+  const hubUrl = (options.hubUrl ?? process.env.HF_ENDPOINT ?? "https://huggingface.co").replace(/\/+$/, "");
+  if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) {
+    throw new ConfigError(`"${repo}" is no repository: write <user or organization>/<name>, for example me/my-agent.`);
+  }
+  if (!token.startsWith("hf_")) {
+    throw new ConfigError(
+      "A token of the hub begins with hf_: make one with the right to write at https://huggingface.co/settings/tokens and give it as HF_TOKEN or --token.",
+    );
+  }
+  const folder = await modelIn(resolve(options.folder));
+  const files = await modelFiles(folder);
+  // Loaded only here: nothing else needs it, and it is large.
+  const hub = await import("@huggingface/hub");
+  const target = { repo: { type: "model", name: repo }, accessToken: token, hubUrl } as const;
+  try {
+    await hub
+      .createRepo({ ...target, ...(options.private && { visibility: "private" }) })
+      .catch(async (error: unknown) => {
+        // 403: a token may write to a repository and yet not make one.
+        const status = error instanceof hub.HubApiError ? error.statusCode : 0;
+        const isThere = status === 409 || (status === 403 && (await hub.repoExists(target)));
+        if (!isThere) throw error;
+      });
+    const done = await hub.uploadFiles({
+      ...target,
+      files: files.map((name) => ({ path: name, content: pathToFileURL(join(folder, name)) })),
+      commitTitle: options.title ?? "Upload a model trained with Saccade",
+      ...(signal && { abortSignal: signal }),
+    });
+    return { repo, url: `${hubUrl}/${repo}`, folder, files, commit: done?.commit.oid ?? "" };
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (!(error instanceof hub.HubApiError)) {
+      const cause = error instanceof Error && error.cause !== undefined ? ` (${errorMessage(error.cause)})` : "";
+      throw new HubError(`The upload to ${hubUrl} failed: ${errorMessage(error)}${cause}. Try again.`);
+    }
+    const refused = error.statusCode === 401 || error.statusCode === 403;
+    const advice = refused ? `Use a token that may write to ${repo}` : "Try again";
+    throw new HubError(`The hub answered ${error.statusCode}: ${error.message}. ${advice}.`);
+  }
+}
+
+async function modelIn(folder: string): Promise<string> {
+  const isModel = (path: string) => ["config.json", "adapter_config.json"].some((name) => existsSync(join(path, name)));
+  const store = new CheckpointStore(folder);
+  const checkpoint = existsSync(store.folder) ? ((await store.best()) ?? (await store.latest())) : undefined;
+  const places = [folder, join(folder, "policy"), ...(checkpoint ? [join(checkpoint.path, "policy")] : [])];
+  const found = places.find(isModel);
+  if (found === undefined) {
+    throw new ConfigError(`There is no model in ${folder}: name a model folder, a checkpoint, or a run that has one.`);
+  }
+  return found;
+}
+
+async function modelFiles(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile() && !entry.name.startsWith(".") && !LEFT_OUT.includes(entry.name))
+    .map((entry) => entry.name)
+    .sort();
+}

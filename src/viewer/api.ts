@@ -1,0 +1,438 @@
+/**
+ * What the viewer's server and its front end say to each other: routes, the JSON of each, and `Source`, the one door through which
+ * pages read data. `source.ts` has its two implementations (`httpSource`, `embeddedSource`); `query.ts` has the filtering and sorting
+ * both share. All three run in a browser: they import nothing of node.
+ * Pages live behind `#` (`/#/run/…`): the server knows only `/`, and an exported file has no paths. Model output comes only as JSON.
+ * Numbers that are not finite come as null.
+ */
+import type { Json, JsonObject } from "../core/json.ts";
+import type { Alarm } from "../run/alarms.ts";
+import type { EventKind, Span } from "../run/events.ts";
+import type { Manifest, RunStatus } from "../run/manifest.ts";
+import type { MetricInfo } from "../run/metrics.ts";
+import type { TokensRecord, TrajectoryRecord, TurnRecord } from "../run/trajectories.ts";
+
+export type {
+  Alarm,
+  EventKind,
+  Json,
+  JsonObject,
+  Manifest,
+  MetricInfo,
+  Span,
+  TokensRecord,
+  TrajectoryRecord,
+  TurnRecord,
+};
+
+/** Paths of the HTTP interface. GET unless said. Errors are `ErrorReply` with status 400, 401, 403, 404, 413, 429 or 500. */
+export const routes = {
+  /** `RunsReply` */
+  runs: () => "/api/runs",
+  /** `CompareReply`; query: run (repeated) */
+  compare: (runs: readonly string[]) => `/api/compare?${runs.map((run) => `run=${encodeURIComponent(run)}`).join("&")}`,
+  /** `RunOverview` */
+  overview: (run: string) => runRoute(run),
+  /** `SeriesReply`; query: metric (repeated; none: all), points */
+  series: (run: string) => runRoute(run, "/series"),
+  /** Server-sent events, see `LiveMessage`; query: from (a byte position, from `RunOverview.position`) */
+  live: (run: string) => runRoute(run, "/live"),
+  /** `TrajectoryPage`; query: see `TrajectoryQuery` */
+  trajectories: (run: string) => runRoute(run, "/trajectories"),
+  /** `TrajectoryReply` */
+  trajectory: (run: string, key: string) => runRoute(run, `/trajectories/${encodeURIComponent(key)}`),
+  /** `GroupReply` */
+  group: (run: string, key: string) => runRoute(run, `/trajectories/${encodeURIComponent(key)}/group`),
+  /** image/gif; query: delay (ms a frame), frames ("model", what the model saw, or "env") */
+  gif: (run: string, key: string) => runRoute(run, `/trajectories/${encodeURIComponent(key)}/episode.gif`),
+  /** `EvaluationsReply` */
+  evaluations: (run: string) => runRoute(run, "/evaluations"),
+  /** `PinnedReply`; query: env, seed, temperature */
+  pinned: (run: string) => runRoute(run, "/evaluations/episodes"),
+  /** `SightReply` */
+  sight: (run: string) => runRoute(run, "/sight"),
+  /** `TimelineReply`; query: from, to (steps, inclusive; none: the last 40 steps) */
+  timeline: (run: string) => runRoute(run, "/timeline"),
+  /** Chrome trace JSON of the whole run, for ui.perfetto.dev */
+  perfetto: (run: string) => runRoute(run, "/perfetto.json"),
+  /** image/png, never changes */
+  frame: (run: string, hash: string) => runRoute(run, `/frames/${hash}.png`),
+  /** `EnvsReply` */
+  envs: () => "/api/envs",
+  /** POST `PlayRequest` → `PlayState` */
+  play: () => "/api/play",
+  /** POST `ActRequest` → `PlayState` */
+  act: (session: string) => `/api/play/${session}/act`,
+  /** GET → `PlayState`; DELETE → `{}` */
+  session: (session: string) => `/api/play/${session}`,
+  /** image/png */
+  playFrame: (session: string, hash: string) => `/api/play/${session}/frames/${hash}.png`,
+} as const;
+
+function runRoute(run: string, rest = ""): string {
+  return `/api/runs/${encodeURIComponent(run)}${rest}`;
+}
+
+/** What went wrong and what to do. */
+export type ErrorReply = { readonly error: string };
+
+export type Maybe = number | null;
+export type NewestMetrics = Readonly<Record<string, Maybe>>;
+
+export type RunListItem = {
+  /** The folder's name; every other route takes it. */
+  readonly id: string;
+  readonly name: string;
+  /** `interrupted`: it says it runs, but no process writes. */
+  readonly status: RunStatus | "interrupted";
+  readonly message?: string;
+  readonly step: number;
+  /** ISO 8601. */
+  readonly started?: string;
+  /** Milliseconds since 1970. */
+  readonly updated: number;
+  /** The newest value of each metric. */
+  readonly metrics: NewestMetrics;
+  readonly bestStep?: number;
+  readonly missing: readonly string[];
+};
+
+/** Newest first. `missing`: in words, what can't be read. */
+export type RunsReply = {
+  readonly folder: string;
+  readonly runs: readonly RunListItem[];
+  readonly missing: readonly string[];
+};
+
+/** Fields of the configuration in which the runs differ, by dotted key; `values` in the order of `runs`, undefined as null. */
+export type CompareReply = {
+  readonly runs: readonly string[];
+  readonly rows: readonly { readonly key: string; readonly values: readonly Json[] }[];
+};
+
+export type LogLine = {
+  readonly step: number;
+  readonly time: number;
+  readonly kind: EventKind;
+  readonly message?: string;
+  readonly data?: JsonObject;
+};
+
+export type RunOverview = RunListItem & {
+  readonly manifest?: Manifest;
+  /** How many training steps have been logged. */
+  readonly steps: number;
+  /** Every metric that was ever logged, in the order metrics are shown in. */
+  readonly metricNames: readonly { readonly name: string; readonly info: MetricInfo; readonly points: number }[];
+  /** What is wrong now, in words with advice. */
+  readonly alarms: readonly Alarm[];
+  /** Alarms of the past, notes, resumes, checkpoints, the end; newest last, at most 200. */
+  readonly log: readonly LogLine[];
+  /** Where `live` goes on from. */
+  readonly position: number;
+};
+
+/** One curve. The three lists are aligned; steps ascend. */
+export type Series = {
+  readonly name: string;
+  readonly info: MetricInfo;
+  readonly steps: readonly number[];
+  readonly values: readonly Maybe[];
+  /** Milliseconds since 1970, for a wall-clock axis. */
+  readonly times: readonly number[];
+  /** Points before thinning out; extremes survive it. */
+  readonly total: number;
+};
+export type SeriesReply = { readonly series: readonly Series[] };
+
+/** `event`: what was logged. `trajectories`: rows were added or replaced in these steps. `status`: the run stands otherwise now. */
+export type LiveMessage =
+  /** `resume` as kind means: steps after `event.step` are played again, load everything anew. */
+  | { readonly type: "event"; readonly event: LiveEvent; readonly position: number }
+  | { readonly type: "trajectories"; readonly total: number; readonly steps: readonly number[] }
+  | { readonly type: "status"; readonly status: RunListItem["status"]; readonly step: number };
+export type LiveEvent = LogLine & { readonly metrics: NewestMetrics };
+
+/** A trajectory in a list. */
+export type TrajectoryRow = {
+  /** Names the trajectory in this run, for routes and links; stable. */
+  readonly key: string;
+  readonly id: string;
+  readonly step: number;
+  readonly split: "train" | "eval";
+  readonly env: string;
+  readonly seed: number;
+  readonly group: string;
+  readonly sibling: number;
+  /** 0: greedy. */
+  readonly temperature: number;
+  readonly reward: number;
+  readonly success: boolean;
+  readonly end: string;
+  readonly error?: string;
+  readonly kept?: string;
+  readonly turns: number;
+  /** Turns from whose reply no action could be read. */
+  readonly parseFailures: number;
+  /** Mean advantage over sampled tokens. */
+  readonly advantage?: number;
+  /** Largest |learner − sampler| log-probability of a sampled token, where tokens were logged. */
+  readonly drift?: number;
+  readonly hasTokens: boolean;
+  /** Per turn, null where not probed; absent when no turn was. */
+  readonly sight?: readonly Maybe[];
+  /** Frames whose hashes were compared between render, sampling and training, and how many differ. */
+  readonly frames: { readonly checked: number; readonly mismatched: number };
+  /** The first and last frame that was seen, as the environment drew them. */
+  readonly firstFrame?: string;
+  readonly lastFrame?: string;
+};
+
+export type TrajectorySort = "step" | "reward" | "drift";
+
+/** Absent: any. Ranges are inclusive. */
+export type TrajectoryQuery = {
+  readonly env?: string;
+  readonly seed?: number;
+  readonly group?: string;
+  readonly stepMin?: number;
+  readonly stepMax?: number;
+  readonly rewardMin?: number;
+  readonly rewardMax?: number;
+  readonly success?: boolean;
+  readonly end?: string;
+  /** True: at least one turn could not be read. */
+  readonly parseFailure?: boolean;
+  readonly split?: "train" | "eval";
+  /** Occurs, in any case, in a reply, action, feedback, error, later observation or the id. */
+  readonly text?: string;
+  readonly sort?: TrajectorySort;
+  /** Default: `desc`. Rows without a value come last either way. */
+  readonly order?: "asc" | "desc";
+  /** Default 0 and 50; limit is at most 1000. */
+  readonly offset?: number;
+  readonly limit?: number;
+};
+
+/** What the filters can be set to, over all trajectories of the run. */
+export type Facets = {
+  readonly envs: readonly string[];
+  readonly ends: readonly string[];
+  readonly splits: readonly string[];
+  /** Lowest and highest; absent when there are no trajectories. */
+  readonly steps?: readonly [number, number];
+  readonly rewards?: readonly [number, number];
+};
+
+export type TrajectoryPage = {
+  /** How many match, and how many there are. */
+  readonly total: number;
+  readonly all: number;
+  readonly offset: number;
+  readonly rows: readonly TrajectoryRow[];
+  readonly facets: Facets;
+  readonly missing: readonly string[];
+  /** While a large run is read for the first time: bytes read of bytes there. The rows are those found so far; ask again. */
+  readonly indexing?: { readonly done: number; readonly total: number };
+};
+
+export type TrajectoryReply = {
+  readonly row: TrajectoryRow;
+  readonly record: TrajectoryRecord;
+  /** Of the same group, step, split and temperature, this one included, by sibling. */
+  readonly siblings: readonly TrajectoryRow[];
+  /** Hashes of frames that are not stored (dropped, damaged, not yet written). */
+  readonly missingFrames: readonly string[];
+  /** Neighbours in the order of the run. */
+  readonly previous?: string;
+  readonly next?: string;
+};
+
+/** A record without its tokens. */
+export type Episode = { readonly row: TrajectoryRow; readonly record: Omit<TrajectoryRecord, "tokens"> };
+
+export type GroupReply = {
+  readonly step: number;
+  readonly group: string;
+  /** By sibling. */
+  readonly members: readonly Episode[];
+  /** The first turn in which not all members did the same; absent when they never differ. */
+  readonly divergence?: number;
+};
+
+/** A seed that was evaluated. */
+export type EvaluatedSeed = {
+  readonly env: string;
+  readonly seed: number;
+  readonly temperature: number;
+  /** Steps with an episode of it, ascending, and whether one of them succeeded. */
+  readonly steps: readonly number[];
+  readonly successes: readonly boolean[];
+};
+export type EvaluationsReply = { readonly seeds: readonly EvaluatedSeed[] };
+
+/** Episodes of one seed over all evaluations, by step, then sibling. */
+export type PinnedReply = {
+  readonly env: string;
+  readonly seed: number;
+  readonly temperature: number;
+  readonly episodes: readonly Episode[];
+};
+
+/** One probe of sight. `turns[t]`: the gap of turn t. */
+export type SightProbe = {
+  readonly step: number;
+  readonly gap?: Maybe;
+  readonly low?: Maybe;
+  readonly high?: Maybe;
+  readonly replies?: Maybe;
+  readonly turns: readonly Maybe[];
+  readonly success?: Maybe;
+  readonly successGrey?: Maybe;
+  readonly mismatches?: Maybe;
+};
+
+export type SightReply = {
+  readonly probes: readonly SightProbe[];
+  /** Over all trajectories with logged tokens. */
+  readonly frames: { readonly checked: number; readonly mismatched: number };
+  /** Trajectories with frames that differ; at most 200. */
+  readonly mismatched: readonly TrajectoryRow[];
+  /** Probed trajectories, the least looking first; `looked` is the mean gap. At most 200. */
+  readonly probed: readonly { readonly row: TrajectoryRow; readonly looked: number }[];
+  /** How many of the probed looked past the picture (mean gap of at most 0). */
+  readonly blind: number;
+};
+
+export type TimelineStep = {
+  readonly step: number;
+  readonly kind: EventKind;
+  /** Milliseconds since 1970. */
+  readonly start: number;
+  readonly ms: number;
+  readonly spans: readonly Span[];
+};
+/** `lanes` in the order to show them. `steps`: first and last step that have spans. */
+export type TimelineReply = {
+  readonly lanes: readonly string[];
+  readonly steps: readonly TimelineStep[];
+  readonly range?: readonly [number, number];
+};
+
+export type EnvChoice = {
+  readonly id: string;
+  readonly summary: string;
+  readonly maxTurns?: number;
+  readonly variants?: readonly string[];
+  /** Options with their values under this id. */
+  readonly options: JsonObject;
+};
+export type EnvsReply = { readonly envs: readonly EnvChoice[] };
+
+/** A fresh episode, or a saved one taken over: turns before `turn` are replayed from its replies. */
+export type PlayRequest =
+  | { readonly env: string; readonly seed: number; readonly options?: JsonObject }
+  | { readonly run: string; readonly key: string; readonly turn: number };
+
+/** `reply`: as a model would write it. `command`: bare (`left`, `move 3`), put into the reply format. `auto`: let another play. */
+export type ActRequest =
+  | { readonly reply: string }
+  | { readonly command: string }
+  | { readonly auto: "oracle" | "random" };
+
+export type PlayPart =
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "image"; readonly hash: string; readonly width: number; readonly height: number };
+
+/** One turn that was played: what was shown, what was said, what came of it. */
+export type PlayTurn = {
+  readonly observation: readonly PlayPart[];
+  readonly reply: string;
+  readonly actions: readonly string[];
+  readonly parsed: boolean;
+  readonly valid: boolean;
+  readonly feedback?: string;
+  readonly reward: number;
+};
+
+export type PlayState = {
+  readonly session: string;
+  readonly env: string;
+  readonly seed: number;
+  readonly options: JsonObject;
+  readonly maxTurns?: number;
+  readonly turns: readonly PlayTurn[];
+  /** What is shown now. */
+  readonly observation: readonly PlayPart[];
+  readonly reward: number;
+  readonly over: boolean;
+  /** `terminated`: the world ended it; `truncated`: the turn limit did. */
+  readonly end?: "terminated" | "truncated";
+  readonly success: boolean;
+  /** Bare commands that take no typing (`left`, `stop`), for buttons and keys; empty for environments without a world. */
+  readonly commands: readonly string[];
+  /** How other commands are written: name, argument and an example. */
+  readonly actions: readonly { readonly name: string; readonly description: string; readonly example: string }[];
+  /** Whether `auto: "oracle"` works here. */
+  readonly hasOracle: boolean;
+  /** Of an episode that was taken over: what differs from the saved one, in words. */
+  readonly warning?: string;
+};
+
+/** What `--export` puts into the page as `window.__SACCADE__`. */
+export type Embedded = {
+  readonly format: 1;
+  /** ISO 8601. */
+  readonly created: string;
+  /** In words. */
+  readonly leftOut: readonly string[];
+  /** JSON by route, without query: `routes.runs()`, `overview`, `series` (all metrics), `trajectories` (all rows that are in the file),
+   *  `trajectory` of each of them, `sight`, `timeline`. What else a `Source` answers is derived from these. */
+  readonly data: Readonly<Record<string, unknown>>;
+  /** Data URIs by hash. */
+  readonly frames: Readonly<Record<string, string>>;
+};
+
+export type LiveHandlers = {
+  readonly onMessage: (message: LiveMessage) => void;
+  /** False: the connection is lost and tried again. */
+  readonly onConnected?: (connected: boolean) => void;
+};
+
+/** How pages read. Every method throws an `Error` whose message can be shown. Get one with `openSource()` of source.ts. */
+export interface Source {
+  /** `embedded`: an exported file; nothing is live and nothing can be played. */
+  readonly kind: "http" | "embedded";
+  /** Of an exported file: what it does not hold, in words. */
+  readonly leftOut: readonly string[];
+  runs(): Promise<RunsReply>;
+  compare(runs: readonly string[]): Promise<CompareReply>;
+  overview(run: string): Promise<RunOverview>;
+  /** No names: all metrics. `points`: at most so many a curve (default 600). */
+  series(run: string, names?: readonly string[], points?: number): Promise<SeriesReply>;
+  trajectories(run: string, query?: TrajectoryQuery): Promise<TrajectoryPage>;
+  trajectory(run: string, key: string): Promise<TrajectoryReply>;
+  group(run: string, key: string): Promise<GroupReply>;
+  evaluations(run: string): Promise<EvaluationsReply>;
+  pinned(run: string, env: string, seed: number, temperature: number): Promise<PinnedReply>;
+  sight(run: string): Promise<SightReply>;
+  timeline(run: string, from?: number, to?: number): Promise<TimelineReply>;
+  /** For `<img src>`; undefined when an exported file does not hold it. */
+  frameUrl(run: string, hash: string): string | undefined;
+  /** For `<a href download>`; undefined in an exported file. */
+  gifUrl(run: string, key: string, frames?: "model" | "env"): string | undefined;
+  perfettoUrl(run: string): string | undefined;
+  /** Follows a run; returns how to stop. */
+  live(run: string, from: number, handlers: LiveHandlers): () => void;
+  /** Absent in an exported file. */
+  readonly play?: PlaySource;
+}
+
+export interface PlaySource {
+  envs(): Promise<EnvsReply>;
+  start(request: PlayRequest): Promise<PlayState>;
+  state(session: string): Promise<PlayState>;
+  act(session: string, request: ActRequest): Promise<PlayState>;
+  stop(session: string): Promise<void>;
+  frameUrl(session: string, hash: string): string;
+}

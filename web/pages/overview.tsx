@@ -1,0 +1,221 @@
+/** One run at a glance: what is wrong, the figures that count, at most sixteen charts in four sections, what happened, the manifest. */
+import { useMemo } from "preact/hooks";
+import type { RunOverview, Series } from "../../src/viewer/api.ts";
+import type { RunPageProps } from "../app.tsx";
+import { Chart, type Mark } from "../chart.tsx";
+import { ago, duration, isNumber, number, signed, withUnit } from "../format.ts";
+import { Missing, marksOf, Show, Success } from "../parts.tsx";
+import { href } from "../route.ts";
+import { CHARTS_A_SECTION, type ChartPlan, lineOf, SECTIONS, seriesFor } from "../series.ts";
+import { useLoad, useSource } from "../use.ts";
+
+export function OverviewPage({ run, overview, live }: RunPageProps) {
+  const source = useSource();
+  const series = useLoad(() => source.series(run), [run, live.events]);
+  return (
+    <div class="page">
+      <Alarms overview={overview} />
+      <Missing notes={overview.missing} />
+      <Figures overview={overview} />
+      <Show of={series}>{(value) => <Sections series={value.series} overview={overview} />}</Show>
+      <div class="two">
+        <Log overview={overview} />
+        <AllMetrics overview={overview} run={run} />
+      </div>
+      <ManifestView overview={overview} />
+    </div>
+  );
+}
+
+function Alarms({ overview }: { overview: RunOverview }) {
+  const { alarms, status, message } = overview;
+  return (
+    <div class="alarms" aria-live="polite">
+      {status === "failed" && (
+        <article class="alarm stop">
+          <h2>The run failed</h2>
+          <p>{message}</p>
+        </article>
+      )}
+      {status === "interrupted" && (
+        <article class="alarm">
+          <h2>The run was interrupted</h2>
+          <p>It says it runs, but no process writes to it. Resume it to go on from its last checkpoint.</p>
+        </article>
+      )}
+      {alarms.map((alarm) => (
+        <article key={alarm.kind} class={`alarm ${alarm.level}`}>
+          <h2>{alarm.message}</h2>
+          <p>{alarm.advice}</p>
+          <small>since step {alarm.step}</small>
+        </article>
+      ))}
+    </div>
+  );
+}
+
+function Figures({ overview }: { overview: RunOverview }) {
+  const { metrics, manifest, updated, steps } = overview;
+  const marks = marksOf(metrics);
+  const took = manifest === undefined ? undefined : updated - Date.parse(manifest.started);
+  return (
+    <dl class="figures">
+      {isNumber(metrics["eval/success"]) && (
+        <div class="wide">
+          <dt>Evaluation success</dt>
+          <dd>
+            <Success
+              label="Evaluation success"
+              value={metrics["eval/success"]}
+              low={metrics["eval/success_low"] ?? null}
+              high={metrics["eval/success_high"] ?? null}
+              marks={marks}
+            />
+          </dd>
+        </div>
+      )}
+      {isNumber(metrics["train/success"]) && (
+        <div class="wide">
+          <dt>Training success</dt>
+          <dd>
+            <Success label="Training success" value={metrics["train/success"]} marks={marks} />
+          </dd>
+        </div>
+      )}
+      {isNumber(metrics["sight/gap"]) && <Figure name="Sight gap" value={`${signed(metrics["sight/gap"])} nats`} />}
+      {isNumber(metrics["policy/entropy"]) && (
+        <Figure name="Entropy" value={withUnit(metrics["policy/entropy"], "nats")} />
+      )}
+      <Figure name="Training steps" value={number(steps)} />
+      {took !== undefined && took > 0 && <Figure name="Time" value={duration(took)} />}
+    </dl>
+  );
+}
+
+function Figure({ name, value }: { name: string; value: string }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>
+        <b>{value}</b>
+      </dd>
+    </div>
+  );
+}
+
+function Sections({ series, overview }: { series: readonly Series[]; overview: RunOverview }) {
+  const all = useMemo(() => new Map(series.map((one) => [one.name, one])), [series]);
+  const marks = marksOf(overview.metrics);
+  return (
+    <>
+      {SECTIONS.map(({ title, charts }) => {
+        const drawn = charts.filter((plan) => seriesFor(plan, all).length > 0).slice(0, CHARTS_A_SECTION);
+        if (drawn.length === 0) return null;
+        return (
+          <section key={title} class="chart-section">
+            <h2>{title}</h2>
+            <div class="charts">
+              {drawn.map((plan) => (
+                <PlannedChart key={plan.title} plan={plan} all={all} marks={marks} />
+              ))}
+            </div>
+          </section>
+        );
+      })}
+      {series.length === 0 && <p class="faint">Nothing has been measured yet; the first step will appear here.</p>}
+    </>
+  );
+}
+
+export function PlannedChart(props: { plan: ChartPlan; all: ReadonlyMap<string, Series>; marks: readonly Mark[] }) {
+  const { plan, all, marks } = props;
+  const { lines, interval, info } = useMemo(() => {
+    const found = seriesFor(plan, all);
+    const edges = plan.interval?.map((name) => all.get(name));
+    const [low, high] = edges?.map((one) => one && { ...lineOf(one, 1), silent: true }) ?? [];
+    return {
+      info: found[0]?.info,
+      lines: found.map((one, i) => lineOf(one, i + 1)),
+      interval: low && high && { low, high },
+    };
+  }, [plan, all]);
+  const unit = info?.unit ?? "number";
+  return (
+    <Chart
+      title={plan.title}
+      {...(info && { meaning: info.meaning })}
+      unit={unit}
+      lines={lines}
+      {...(interval && { interval })}
+      {...(plan.success && { range: [0, 1] as const })}
+      marks={plan.success ? marks : plan.zero ? [{ label: "blind", value: 0 }] : []}
+      sync="overview"
+    />
+  );
+}
+
+function Log({ overview }: { overview: RunOverview }) {
+  const lines = overview.log.filter(({ message, kind }) => message !== undefined || kind !== "note").toReversed();
+  return (
+    <section class="panel">
+      <h2>What happened</h2>
+      {lines.length === 0 && <p class="faint">Nothing yet.</p>}
+      <ol class="log">
+        {lines.map((line) => (
+          <li key={`${line.time} ${line.kind}`} class={line.kind}>
+            <span class="log-step">{line.step}</span>
+            <span>
+              {line.kind}
+              {line.message !== undefined && `: ${line.message}`}
+            </span>
+            <time>{ago(line.time)}</time>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function AllMetrics({ overview, run }: { overview: RunOverview; run: string }) {
+  return (
+    <details class="panel">
+      <summary>
+        <h2>All metrics ({overview.metricNames.length})</h2>
+      </summary>
+      <table class="metrics">
+        <tbody>
+          {overview.metricNames.map(({ name, info }) => (
+            <tr key={name}>
+              <th scope="row">
+                <a href={href(["compare"], { runs: run, metrics: name })}>{name}</a>
+                <small>{info.meaning}</small>
+              </th>
+              <td>{withUnit(overview.metrics[name], info.unit)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </details>
+  );
+}
+
+function ManifestView({ overview }: { overview: RunOverview }) {
+  const { manifest } = overview;
+  if (manifest === undefined) return null;
+  const { config, versions, seeds, resumes } = manifest;
+  return (
+    <details class="panel">
+      <summary>
+        <h2>Manifest</h2>
+      </summary>
+      <div class="manifest">
+        {Object.entries({ ...config, versions, seeds, resumes }).map(([key, value]) => (
+          <div key={key}>
+            <h3>{key}</h3>
+            <pre>{typeof value === "object" ? JSON.stringify(value, null, 2) : String(value)}</pre>
+          </div>
+        ))}
+      </div>
+    </details>
+  );
+}

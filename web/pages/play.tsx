@@ -1,0 +1,316 @@
+/**
+ * Play an environment yourself: the same picture, the same words, the same limits as the model has. Start a fresh episode from any seed,
+ * or take over a saved one from a turn (`#/play?run=…&key=…&turn=…`). Arrow keys and letters work where the environment has such moves.
+ */
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { ActRequest, EnvChoice, PlayPart, PlayRequest, PlaySource, PlayState } from "../../src/viewer/api.ts";
+import { count, number, signed } from "../format.ts";
+import { useKeys } from "../keys.tsx";
+import { Choice, Empty, Show } from "../parts.tsx";
+import { type Route, setQuery } from "../route.ts";
+import { useLoad, useSource, wordsOf } from "../use.ts";
+
+const PROTOCOLS = ["tuple", "keyword", "think", "world-model", "tool-call"];
+const ARROWS = { left: "ArrowLeft", right: "ArrowRight", up: "ArrowUp", down: "ArrowDown" } as const;
+
+export function PlayPage({ route }: { route: Route }) {
+  const source = useSource();
+  useEffect(() => {
+    document.title = "Play · Saccade";
+  }, []);
+  if (source.play === undefined) {
+    return (
+      <Empty title="An exported page can't play">
+        <p>Run “saccade view” to play environments.</p>
+      </Empty>
+    );
+  }
+  return <Table play={source.play} route={route} />;
+}
+
+function Table({ play, route }: { play: PlaySource; route: Route }) {
+  const envs = useLoad(() => play.envs(), []);
+  const [state, setState] = useState<PlayState | undefined>(undefined);
+  const [problem, setProblem] = useState<string | undefined>(undefined);
+  const busy = useRef(false);
+  const session = useRef<string | undefined>(undefined);
+  const ask = async (question: () => Promise<PlayState>) => {
+    if (busy.current) return;
+    busy.current = true;
+    try {
+      const next = await question();
+      session.current = next.session;
+      setState(next);
+      setProblem(undefined);
+    } catch (error) {
+      setProblem(wordsOf(error));
+    }
+    busy.current = false;
+  };
+  const start = (request: PlayRequest) =>
+    ask(async () => {
+      const old = session.current;
+      session.current = undefined;
+      if (old !== undefined) await play.stop(old).catch(() => undefined);
+      return play.start(request);
+    });
+  const saved = savedOf(route.query);
+  useEffect(() => {
+    if (saved !== undefined) start(saved);
+    else if (route.query.has("env")) start(freshOf(route.query));
+    return () => {
+      if (session.current !== undefined) play.stop(session.current).catch(() => undefined);
+    };
+  }, [JSON.stringify(saved)]);
+  const act = (request: ActRequest) => state && ask(() => play.act(state.session, request));
+  return (
+    <div class="page play-page">
+      <h1 class="unseen">Play</h1>
+      <Show of={envs}>
+        {(value) => <Setup envs={value.envs} query={route.query} start={() => start(freshOf(parse()))} />}
+      </Show>
+      {problem !== undefined && (
+        <p class="alarm" role="alert">
+          {problem}
+        </p>
+      )}
+      {state?.warning !== undefined && <p class="alarm">{state.warning}</p>}
+      {state === undefined ? (
+        <Empty title="Choose an environment and start">
+          <p>You see what a model sees, and may do what it may do.</p>
+        </Empty>
+      ) : (
+        <Board
+          play={play}
+          state={state}
+          act={act}
+          again={() => start(saved ?? { env: state.env, seed: state.seed, options: state.options })}
+        />
+      )}
+    </div>
+  );
+}
+
+function parse(): URLSearchParams {
+  return new URLSearchParams(location.hash.split("?")[1] ?? "");
+}
+
+function savedOf(query: URLSearchParams): PlayRequest | undefined {
+  const [run, key] = [query.get("run"), query.get("key")];
+  return run === null || key === null ? undefined : { run, key, turn: Number(query.get("turn") ?? 0) || 0 };
+}
+
+function freshOf(query: URLSearchParams): PlayRequest {
+  const protocol = query.get("protocol");
+  return {
+    env: query.get("env") ?? "frozen_lake",
+    seed: Number(query.get("seed") ?? 1) || 0,
+    ...(protocol && { options: { protocol } }),
+  };
+}
+
+function Setup({ envs, query, start }: { envs: readonly EnvChoice[]; query: URLSearchParams; start: () => void }) {
+  const env = query.get("env") ?? envs.find(({ id }) => id.startsWith("frozen_lake"))?.id ?? envs[0]?.id ?? "";
+  const taken = query.has("run") ? { run: undefined, key: undefined, turn: undefined } : {};
+  const onSubmit = (event: Event) => {
+    event.preventDefault();
+    setQuery({ env, ...taken });
+    start();
+  };
+  return (
+    <form class="setup" onSubmit={onSubmit}>
+      <label>
+        <span>Environment</span>
+        <select value={env} onChange={(event) => setQuery({ env: event.currentTarget.value, ...taken })}>
+          {envs.map(({ id }) => (
+            <option key={id}>{id}</option>
+          ))}
+        </select>
+      </label>
+      <label>
+        <span>Seed</span>
+        <input
+          type="number"
+          min="0"
+          value={query.get("seed") ?? "1"}
+          onChange={(event) => setQuery({ seed: event.currentTarget.value, ...taken })}
+        />
+      </label>
+      <label>
+        <span>Protocol</span>
+        <select
+          value={query.get("protocol") ?? ""}
+          onChange={(event) => setQuery({ protocol: event.currentTarget.value, ...taken })}
+        >
+          <option value="">its own</option>
+          {PROTOCOLS.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      </label>
+      <button type="submit" class="primary">
+        Start
+      </button>
+      <p class="faint">{envs.find(({ id }) => id === env)?.summary}</p>
+    </form>
+  );
+}
+
+function Board(props: { play: PlaySource; state: PlayState; act: (request: ActRequest) => void; again: () => void }) {
+  const { play, state, act, again } = props;
+  const [mode, setMode] = useState<"command" | "reply">("command");
+  const [text, setText] = useState("");
+  useEffect(() => setText(""), [state.turns.length]);
+  const hasCommands = state.commands.length > 0 || state.actions.length > 0;
+  const arrows = Object.entries(ARROWS).flatMap(([word, key]) => {
+    const command = state.commands.find((one) => one === word || one.endsWith(` ${word}`));
+    return command === undefined ? [] : [{ keys: [key], does: command, run: () => act({ command }) }];
+  });
+  useKeys("Play", [
+    ...arrows,
+    ...(state.hasOracle ? [{ keys: ["o"], does: "let the oracle move", run: () => act({ auto: "oracle" }) }] : []),
+    { keys: ["m"], does: "move at random", run: () => act({ auto: "random" }) },
+    { keys: ["Backspace"], does: "start again", run: again },
+  ]);
+  const say = (event: Event) => {
+    event.preventDefault();
+    if (text.trim() !== "") act(mode === "command" && hasCommands ? { command: text.trim() } : { reply: text });
+  };
+  return (
+    <div class="board">
+      <div class="screen">
+        <Parts
+          play={play}
+          session={state.session}
+          parts={state.observation.filter(({ type }) => type === "image")}
+          large
+        />
+        {state.over && (
+          <p class={`verdict ${state.success ? "good" : "bad"}`} role="status">
+            {state.success ? "Solved" : state.end === "truncated" ? "Out of turns" : "Over, not solved"} after{" "}
+            {count(state.turns.length, "turn")}, reward {number(state.reward)}.{" "}
+            <button type="button" onClick={again}>
+              Again
+            </button>
+          </p>
+        )}
+      </div>
+      <div class="controls">
+        <div class="page-head">
+          <h2>
+            {state.env} <span class="faint">seed {state.seed}</span>
+          </h2>
+          <span class="faint">
+            turn {state.turns.length}
+            {state.maxTurns !== undefined && ` of ${state.maxTurns}`} · reward {number(state.reward)}
+          </span>
+        </div>
+        <Parts play={play} session={state.session} parts={state.observation.filter(({ type }) => type === "text")} />
+        <div class="commands">
+          {state.commands.map((command) => (
+            <button key={command} type="button" disabled={state.over} onClick={() => act({ command })}>
+              {command}
+            </button>
+          ))}
+          {state.hasOracle && (
+            <button type="button" class="quiet" disabled={state.over} onClick={() => act({ auto: "oracle" })}>
+              oracle
+            </button>
+          )}
+          <button type="button" class="quiet" disabled={state.over} onClick={() => act({ auto: "random" })}>
+            random
+          </button>
+        </div>
+        <form class="say" onSubmit={say}>
+          {hasCommands && (
+            <Choice
+              label="What you type"
+              value={mode}
+              options={[
+                ["command", "Command"],
+                ["reply", "Whole reply"],
+              ]}
+              choose={setMode}
+            />
+          )}
+          <input
+            type="text"
+            value={text}
+            disabled={state.over}
+            placeholder={mode === "command" && hasCommands ? state.actions[0]?.example : "Write as the model would"}
+            aria-label="Your move"
+            autocomplete="off"
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+          <button type="submit" disabled={state.over || text.trim() === ""}>
+            Send
+          </button>
+        </form>
+        {state.actions.length > 0 && (
+          <details class="moves">
+            <summary>All moves</summary>
+            <dl>
+              {state.actions.map(({ name, description, example }) => (
+                <div key={name}>
+                  <dt>
+                    <code>{example}</code>
+                  </dt>
+                  <dd>{description}</dd>
+                </div>
+              ))}
+            </dl>
+          </details>
+        )}
+        <History state={state} />
+      </div>
+    </div>
+  );
+}
+
+function History({ state }: { state: PlayState }) {
+  return (
+    <ol class="history" aria-label="Turns played" reversed>
+      {state.turns
+        .map((turn, i) => (
+          <li key={i}>
+            <span class="turn-number">{i}</span>
+            <span>
+              {turn.parsed ? (
+                turn.actions.map((action) => (
+                  <span key={action} class="chip action">
+                    {action}
+                  </span>
+                ))
+              ) : (
+                <code>{turn.reply}</code>
+              )}
+              {turn.feedback !== undefined && <span class="feedback"> {turn.feedback}</span>}
+            </span>
+            {turn.reward !== 0 && <b>{signed(turn.reward)}</b>}
+          </li>
+        ))
+        .toReversed()}
+    </ol>
+  );
+}
+
+function Parts(props: { play: PlaySource; session: string; parts: readonly PlayPart[]; large?: boolean }) {
+  return (
+    <>
+      {props.parts.map((part, i) =>
+        part.type === "image" ? (
+          <img
+            key={i}
+            class={`frame ${props.large ? "large" : "medium"}`}
+            src={props.play.frameUrl(props.session, part.hash)}
+            alt="what you see now"
+          />
+        ) : (
+          <p key={i} class="told-now">
+            {part.text}
+          </p>
+        ),
+      )}
+    </>
+  );
+}

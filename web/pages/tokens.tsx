@@ -1,0 +1,314 @@
+/**
+ * Every token of an episode: its kind, both log-probabilities, ratio, advantage, clipped or not; a picture stands as its thumbnail with
+ * its token count. As running text coloured by one measure, or as a table. One token is chosen and spelled out; arrow keys move it.
+ */
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { TrajectoryReply } from "../../src/viewer/api.ts";
+import type { RunPageProps } from "../app.tsx";
+import { number, signed } from "../format.ts";
+import { useKeys } from "../keys.tsx";
+import { WindowedList } from "../list.tsx";
+import { Choice, Empty, Frame, Outcome, Show, strength } from "../parts.tsx";
+import { go, href, setQuery } from "../route.ts";
+import { KIND_WORDS, type Token, tokensOf, worstDrift } from "../tokens.ts";
+import { useLoad, useSource } from "../use.ts";
+
+type Measure = "kind" | "drift" | "advantage" | "surprise";
+
+export function TokensPage(props: RunPageProps) {
+  const source = useSource();
+  const key = props.route.path[3] ?? "";
+  const reply = useLoad(() => source.trajectory(props.run, key), [props.run, key]);
+  return (
+    <Show of={reply}>
+      {(value) =>
+        value.record.tokens === undefined || value.record.tokens.length === 0 ? (
+          <Empty title="No tokens were logged for this episode">
+            <p>Set “log.tokens” in the recipe to keep them.</p>
+          </Empty>
+        ) : (
+          <Tokens {...props} reply={value} />
+        )
+      }
+    </Show>
+  );
+}
+
+function Tokens({ run, route, reply }: RunPageProps & { reply: TrajectoryReply }) {
+  const { row, record } = reply;
+  const sequences = record.tokens ?? [];
+  const part = Math.min(sequences.length - 1, Number(route.query.get("part") ?? 0) || 0);
+  const tokens = useMemo(() => (sequences[part] ? tokensOf(sequences[part]) : []), [reply, part]);
+  const worst = useMemo(() => worstDrift(tokens, 12), [tokens]);
+  const [measure, setMeasure] = useState<Measure>("drift");
+  const table = route.query.get("view") === "table";
+  const asked = route.query.get("at");
+  const chosen = asked === null ? (worst[0]?.index ?? 0) : Math.min(tokens.length - 1, Number(asked) || 0);
+  const choose = (index: number) => setQuery({ at: Math.max(0, Math.min(tokens.length - 1, index)) });
+  const move = (by: 1 | -1) => {
+    // A picture is one stop, however many tokens it has.
+    let to = chosen + by;
+    while (tokens[to]?.kind === "i" && tokens[to]?.image === tokens[chosen]?.image) to += by;
+    choose(to);
+  };
+  useKeys("Tokens", [
+    { keys: ["ArrowRight", "j"], does: "next token", run: () => move(1) },
+    { keys: ["ArrowLeft", "k"], does: "previous token", run: () => move(-1) },
+    { keys: ["w"], does: "next of the worst drift", run: () => choose(nextWorst(worst, chosen)) },
+    { keys: ["v"], does: "text or table", run: () => setQuery({ view: table ? undefined : "table" }) },
+    { keys: ["Escape", "o"], does: "back to the episode", run: () => go(href(["run", run, "episode", row.key])) },
+  ]);
+  const token = tokens[chosen];
+  return (
+    <div class="page tokens-page">
+      <div class="page-head">
+        <h2>
+          {record.env} <span class="faint">seed {record.seed}</span>
+        </h2>
+        <Outcome row={row} />
+        <span class="faint">
+          step {record.step} · sibling {record.sibling} · {summary(tokens)}
+        </span>
+        <span class="space" />
+        <span class="buttons">
+          {sequences.length > 1 && (
+            <label class="inline">
+              Turn
+              <select value={part} onChange={(event) => setQuery({ part: event.currentTarget.value, at: undefined })}>
+                {sequences.map((_, i) => (
+                  <option key={i} value={i}>
+                    {i}
+                  </option>
+                ))}
+              </select>
+            </label>
+          )}
+          <Choice label="Colour by" value={measure} options={MEASURES} choose={setMeasure} />
+          <Choice
+            label="View"
+            value={table ? "table" : "text"}
+            options={[
+              ["text", "Text"],
+              ["table", "Table"],
+            ]}
+            choose={(view) => setQuery({ view: view === "table" ? view : undefined })}
+          />
+          <a class="button" href={href(["run", run, "episode", row.key])}>
+            Episode
+          </a>
+        </span>
+      </div>
+      <div class="token-columns">
+        {table ? (
+          <TokenTable run={run} tokens={tokens} chosen={chosen} choose={choose} />
+        ) : (
+          <TokenText run={run} tokens={tokens} chosen={chosen} choose={choose} measure={measure} />
+        )}
+        <aside class="token-side">
+          {token && <Spelled run={run} token={token} />}
+          <h3>Worst drift</h3>
+          <ol class="worst">
+            {worst.map((one) => (
+              <li key={one.index}>
+                <button type="button" aria-pressed={one.index === chosen} onClick={() => choose(one.index)}>
+                  <code>{visible(one.text)}</code>
+                  <span>{signed(one.drift)}</span>
+                </button>
+              </li>
+            ))}
+            {worst.length === 0 && <li class="faint">No learner log-probabilities here.</li>}
+          </ol>
+        </aside>
+      </div>
+    </div>
+  );
+}
+
+const MEASURES = [
+  ["drift", "Drift"],
+  ["surprise", "Surprise"],
+  ["advantage", "Advantage"],
+  ["kind", "Kind"],
+] as const;
+
+type View = { run: string; tokens: readonly Token[]; chosen: number; choose: (index: number) => void };
+
+function TokenText({ run, tokens, chosen, choose, measure }: View & { measure: Measure }) {
+  useEffect(() => {
+    document.querySelector(".token-text [aria-current=true]")?.scrollIntoView({ block: "nearest" });
+  }, [chosen]);
+  const blocks = useMemo(() => {
+    const found: Token[][] = [];
+    for (const token of tokens) {
+      const block = found[token.block] ?? [];
+      block.push(token);
+      found[token.block] = block;
+    }
+    return found;
+  }, [tokens]);
+  // One listener for thousands of tokens.
+  const onClick = (event: MouseEvent) => {
+    const index = event.target instanceof Element ? event.target.closest("[data-i]")?.getAttribute("data-i") : null;
+    if (index) choose(Number(index));
+  };
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the arrow keys move the chosen token
+    // biome-ignore lint/a11y/noStaticElementInteractions: as above
+    <div class={`token-text by-${measure}`} onClick={onClick}>
+      {blocks.map((members, block) => (
+        <section key={block} class={`token-block ${members.some(({ kind }) => kind === "s") ? "reply" : ""}`}>
+          {members.map((token) =>
+            token.kind !== "i" ? (
+              <span
+                key={token.index}
+                data-i={token.index}
+                class={tokenClass(token, measure)}
+                style={tokenStyle(token, measure)}
+                aria-current={token.index === chosen ? "true" : undefined}
+              >
+                {visible(token.text)}
+              </span>
+            ) : token.image && token.index === token.image.start ? (
+              <span
+                key={token.index}
+                data-i={token.index}
+                class="token-image"
+                aria-current={tokens[chosen]?.image === token.image ? "true" : undefined}
+              >
+                <Frame run={run} hash={token.image.hash} alt="frame" class="thumb" />
+                <small>{token.image.length} tokens</small>
+              </span>
+            ) : null,
+          )}
+        </section>
+      ))}
+    </div>
+  );
+}
+
+const COLUMNS = ["", "token", "kind", "sampler", "learner", "ratio", "advantage", ""];
+
+function TokenTable({ run, tokens, chosen, choose }: View) {
+  // A picture is one line.
+  const lines = useMemo(
+    () => tokens.filter(({ index, image }) => image === undefined || image.start === index),
+    [tokens],
+  );
+  return (
+    <div class="token-table">
+      <div class="token-line head" aria-hidden="true">
+        {COLUMNS.map((word, i) => (
+          <span key={i}>{word}</span>
+        ))}
+      </div>
+      <WindowedList
+        count={lines.length}
+        rowHeight={32}
+        label="Tokens"
+        chosen={lines.findLastIndex(({ index }) => index <= chosen)}
+        row={(i) => lines[i] && <TokenLine run={run} token={lines[i]} choose={choose} />}
+      />
+    </div>
+  );
+}
+
+function TokenLine({ run, token, choose }: Pick<View, "run" | "choose"> & { token: Token }) {
+  const { index, kind, image } = token;
+  const sampled = kind === "s";
+  return (
+    <button type="button" class={`token-line kind-${kind}`} onClick={() => choose(index)}>
+      <span>{index}</span>
+      {image ? (
+        <span class="line-image">
+          <Frame run={run} hash={image.hash} alt="frame" class="tiny" /> {image.length} tokens
+        </span>
+      ) : (
+        <code>{visible(token.text)}</code>
+      )}
+      <span>{KIND_WORDS[kind]}</span>
+      <span>{sampled && number(token.sampler)}</span>
+      <span>{sampled && number(token.learner)}</span>
+      <span>{sampled && number(token.ratio)}</span>
+      <span>{sampled && signed(token.advantage)}</span>
+      <span>{token.clipped && <span class="chip warn">clipped</span>}</span>
+    </button>
+  );
+}
+
+function Spelled({ run, token }: { run: string; token: Token }) {
+  const pairs: [string, string][] = [
+    ["place", String(token.index)],
+    ["id", String(token.id)],
+    ["kind", KIND_WORDS[token.kind]],
+    ...(token.kind === "s"
+      ? ([
+          ["sampler", `${number(token.sampler)} nats`],
+          ["learner", `${number(token.learner)} nats`],
+          ["drift", signed(token.drift)],
+          ["ratio", number(token.ratio)],
+          ["advantage", signed(token.advantage)],
+          ["clipped", token.clipped ? "yes" : "no"],
+        ] satisfies [string, string][])
+      : []),
+    ...(token.image
+      ? ([
+          ["tokens", String(token.image.length)],
+          ["frame", token.image.hash.slice(0, 12)],
+          [
+            "trained on",
+            token.image.learnerHash === undefined
+              ? "not checked"
+              : token.image.learnerHash === token.image.hash
+                ? "the same frame"
+                : "ANOTHER FRAME",
+          ],
+        ] satisfies [string, string][])
+      : []),
+  ];
+  return (
+    <div class="spelled" aria-live="polite">
+      {token.image ? (
+        <Frame run={run} hash={token.image.hash} alt="frame" class="medium" />
+      ) : (
+        <code class="token-name">{visible(token.text)}</code>
+      )}
+      <dl>
+        {pairs.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </div>
+  );
+}
+
+function tokenClass(token: Token, measure: Measure): string {
+  const side = measure === "advantage" && token.kind === "s" ? ((token.advantage ?? 0) < 0 ? "minus" : "plus") : "";
+  return `token kind-${token.kind} ${token.clipped ? "clipped" : ""} ${side}`;
+}
+
+function tokenStyle(token: Token, measure: Measure) {
+  if (token.kind !== "s" || measure === "kind") return undefined;
+  if (measure === "drift") return strength(token.drift, 0.3);
+  if (measure === "surprise") return strength(token.sampler, 3);
+  return strength(token.advantage, 2);
+}
+
+function summary(tokens: readonly Token[]): string {
+  const sampled = tokens.filter(({ kind }) => kind === "s");
+  const clipped = sampled.filter((token) => token.clipped).length;
+  const images = new Set(tokens.map(({ image }) => image)).size - 1;
+  return `${tokens.length} tokens, ${sampled.length} sampled, ${Math.max(0, images)} pictures, ${clipped} clipped`;
+}
+
+function nextWorst(worst: readonly Token[], chosen: number): number {
+  const place = worst.findIndex(({ index }) => index === chosen);
+  return worst[(place + 1) % Math.max(1, worst.length)]?.index ?? chosen;
+}
+
+/** Newlines and lone spaces can be seen. */
+function visible(text: string): string {
+  return text.replaceAll("\n", "⏎").replace(/^ $/, "␣");
+}

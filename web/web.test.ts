@@ -1,0 +1,328 @@
+/** The viewer in a real browser, over runs written by the real writers and served by the real server. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { RunFolder } from "../src/run/index.ts";
+import {
+  exportRuns,
+  httpSource,
+  type Source,
+  startViewer,
+  type TrajectoryRow,
+  type Viewer,
+} from "../src/viewer/index.ts";
+import { buildWeb, CHROMIUM, hasBrowser, openBrowser, settled } from "./fixture/browser.ts";
+import { EVAL_SEED, makeRun, startRun } from "./fixture/make-run.ts";
+import { href } from "./route.ts";
+
+const ATTACK = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'><answer>left</answer>";
+
+if (!hasBrowser && (process.env.SACCADE_REQUIRE ?? "").split(",").includes("browser")) {
+  test("a browser is there", () =>
+    expect.fail(`SACCADE_REQUIRE asks for a browser, and there is none at ${CHROMIUM}.`));
+}
+
+describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
+  let folder: string;
+  let browser: Browser;
+  let viewer: Viewer;
+  let source: Source;
+  let run: RunFolder;
+  let row: TrajectoryRow;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "saccade-web-"));
+    await makeRun(join(folder, "runs", "done"), {
+      name: "done one",
+      steps: 4,
+      siblings: 3,
+      seeds: 1,
+      blind: true,
+      learningRate: 0.5,
+    });
+    run = await startRun(join(folder, "runs", "alive"), {
+      name: "alive one",
+      steps: 4,
+      siblings: 3,
+      seeds: 1,
+      firstReply: ATTACK,
+    });
+    await buildWeb(join(folder, "web"));
+    viewer = await startViewer({ folder: join(folder, "runs"), webFolder: join(folder, "web") });
+    source = httpSource(viewer.url.replace(/\/$/, ""));
+    const { rows } = await source.trajectories("alive", { env: "frozen_lake", split: "train", stepMax: 1 });
+    row = rows.find(({ turns }) => turns > 2) ?? rows[0]!;
+    browser = await openBrowser();
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await viewer?.close();
+    await run?.close("finished");
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  /** Opens a page, runs the body, and fails on any error in the console. */
+  async function visit(hash: string, body: (page: Page) => Promise<void>, width = 1280): Promise<void> {
+    const context = await browser.newContext({ viewport: { width, height: 850 } });
+    // Machines that test are often busy.
+    context.setDefaultTimeout(100_000);
+    const page = await context.newPage();
+    const errors: string[] = [];
+    page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+    page.on("pageerror", (error) => errors.push(error.message));
+    try {
+      await page.goto(viewer.url + hash);
+      await settled(page);
+      await body(page);
+    } finally {
+      await context.close();
+    }
+    expect(errors).toEqual([]);
+  }
+
+  const text = async (page: Page, selector = "main") => (await page.locator(selector).textContent()) ?? "";
+
+  test("the list of runs shows success between floor and ceiling, searches, and leads to a comparison by keyboard", () =>
+    visit(href([]), async (page) => {
+      expect(await page.locator(".run-card").count()).toBe(2);
+      expect(await text(page, ".run-card >> nth=0")).toMatch(/floor 0 %, random 11 %, ceiling 98 %/);
+      for (const key of ["x", "j", "x", "c"]) await page.keyboard.press(key);
+      await page.waitForURL(/compare/);
+      await settled(page);
+      expect(await page.locator(".chart").count()).toBeGreaterThan(4);
+      expect(await text(page, ".differences")).toContain("optimizer.learningRate");
+      await page.goto(`${viewer.url}${href([])}`);
+      await page.waitForSelector(".run-card");
+      await page.keyboard.press("/");
+      await page.keyboard.type("done");
+      await page.waitForFunction(() => document.querySelectorAll(".run-card").length === 1);
+    }));
+
+  test("smoothing draws a second curve over the raw one and stands in the link", () =>
+    visit(href(["compare"], { runs: "done,alive", metrics: "train/reward" }), async (page) => {
+      await page.keyboard.press("+");
+      await page.waitForURL(/smooth=0\.10/);
+      expect(await page.locator(".chart h3").allInnerTexts()).toEqual(["train/reward"]);
+    }));
+
+  test("the overview has four sections, at most sixteen charts, alarms in words, and the manifest", () =>
+    visit(href(["run", "done"]), async (page) => {
+      expect(await page.locator(".chart-section > h2").allInnerTexts()).toEqual([
+        "Learning",
+        "Evaluation",
+        "Stability",
+        "Performance",
+      ]);
+      const charts = await page.locator(".chart canvas").count();
+      expect(charts).toBeGreaterThan(8);
+      expect(charts).toBeLessThanOrEqual(16);
+      expect(await text(page, ".alarms")).toMatch(/The model is blind.*check that the vision part/);
+      await page.getByText("Manifest").click();
+      expect(await text(page, ".manifest")).toContain('"learningRate": 0.5');
+    }));
+
+  test("what a live run logs arrives without a reload", () =>
+    visit(href(["run", "alive"]), async (page) => {
+      await page.waitForSelector(".live");
+      run.log("train", 77, { "train/success": 0.5, "policy/entropy": 0.125 });
+      await run.flush();
+      await page.waitForFunction(() => document.querySelector(".run-name")?.textContent?.includes("step 77"));
+      await page.waitForFunction(() => document.querySelector(".figures")?.textContent?.includes("0.13 nats"));
+    }));
+
+  test("a new trajectory of a live run joins the list", () =>
+    visit(href(["run", "alive", "episodes"], { stepMin: 90 }), async (page) => {
+      expect(await text(page)).toContain("No episode matches");
+      const { record } = await source.trajectory("alive", row.key);
+      run.trajectories.append(90, [{ ...record, step: 90 }]);
+      await run.flush();
+      await page.waitForSelector(".episode-row");
+    }));
+
+  test("episodes are filtered by what the link says, and opened by keyboard", () =>
+    visit(href(["run", "alive", "episodes"], { env: "frozen_lake", stepMax: 4, split: "eval" }), async (page) => {
+      const { total } = await source.trajectories("alive", { env: "frozen_lake", stepMax: 4, split: "eval" });
+      expect(await text(page, ".list-head [role=status]")).toMatch(new RegExp(`^${total} of `));
+      expect(await page.locator(".episode-row").count()).toBe(total);
+      await page.keyboard.press("j");
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/\/episode\//);
+    }));
+
+  test("a long list draws only the rows in view and fetches the rest as it scrolls", () =>
+    visit(href(["run", "alive", "episodes"]), async (page) => {
+      const { all } = await source.trajectories("alive");
+      expect(await page.locator(".episode-row").count()).toBeLessThan(all);
+      for (let i = 0; i < all; i++) await page.keyboard.press("ArrowDown");
+      await page.waitForFunction(
+        (last) => document.querySelector(`.windowed li[aria-posinset="${last}"] .names`) !== null,
+        all,
+      );
+    }));
+
+  test("the film strip follows the arrow keys, keeps the turn in the link and shows both frames", () =>
+    visit(href(["run", "alive", "episode", row.key, 1]), async (page) => {
+      expect(await page.locator(".shot").count()).toBe(row.turns + 1);
+      expect(await text(page, ".shot.current .turn-number")).toBe("1");
+      const src = () => page.locator(".frame.large").getAttribute("src");
+      const before = await src();
+      await page.keyboard.press("ArrowLeft");
+      await page.waitForURL(/\/0$/);
+      await page.keyboard.press("f");
+      await page.waitForURL(/frames=env/);
+      expect(await src()).not.toBe(before);
+      await page.keyboard.press("End");
+      await page.waitForSelector(`.shot.current:has-text("end")`);
+      expect(await page.locator(".shot mark").count()).toBeGreaterThan(0);
+      expect(await page.getByRole("link", { name: "GIF" }).getAttribute("href")).toContain("frames=env");
+    }));
+
+  test("a reply with script tags is text and does nothing", () =>
+    visit(href(["run", "alive", "episode", row.key]), async (page) => {
+      expect(await text(page, ".reply >> nth=0")).toBe(ATTACK);
+      expect(await page.evaluate(() => "hacked" in window)).toBe(false);
+      await page.goto(`${viewer.url}${href(["run", "alive", "tokens", row.key])}`);
+      await settled(page);
+      expect(await page.evaluate(() => "hacked" in window)).toBe(false);
+    }));
+
+  test("the group stands side by side with its advantages and the turn in which it parts", () =>
+    visit(href(["run", "alive", "group", row.key]), async (page) => {
+      const group = await source.group("alive", row.key);
+      expect(await page.locator(".sibling-head").count()).toBe(group.members.length);
+      expect(await page.locator(".sibling-head .advantage").count()).toBe(group.members.length);
+      if (group.divergence !== undefined) expect(await text(page, ".divergence")).toContain(`turn ${group.divergence}`);
+    }));
+
+  test("every token can be reached and is spelled out, the worst drift first", () =>
+    visit(href(["run", "alive", "tokens", row.key]), async (page) => {
+      const { record } = await source.trajectory("alive", row.key);
+      const { kinds, images } = record.tokens![0]!;
+      const single = [...kinds].filter((kind) => kind !== "i").length;
+      expect(await page.locator(".token").count()).toBe(single);
+      expect(await page.locator(".token-image").allInnerTexts()).toEqual(
+        images.map(({ length }) => `${length} tokens`),
+      );
+      const spelled = await text(page, ".spelled");
+      for (const word of ["sampler", "learner", "ratio", "advantage", "clipped"]) expect(spelled).toContain(word);
+      await page.keyboard.press("ArrowLeft");
+      await page.waitForFunction((old) => document.querySelector(".spelled")?.textContent !== old, spelled);
+      await page.keyboard.press("v");
+      await page.waitForSelector(".token-table .token-line.kind-s");
+    }));
+
+  test("the way into tokens is sorted by drift", () =>
+    visit(href(["run", "alive", "tokens"], { stepMax: 4 }), async (page) => {
+      const cells = await page.locator(".episode-row .last").allInnerTexts();
+      const drifts = cells.map((cell) => Number(cell.replace("drift ", "")));
+      expect(drifts.length).toBeGreaterThan(5);
+      expect(drifts).toEqual(drifts.toSorted((a, b) => b - a));
+    }));
+
+  test("a pinned seed is shown at every evaluation, all films at one turn", () =>
+    visit(href(["run", "alive", "learn"], { pin: `frozen_lake ${EVAL_SEED} 1` }), async (page) => {
+      expect(await page.locator(".film strong").allInnerTexts()).toEqual(["step 0", "step 4"]);
+      await page.keyboard.press("ArrowRight");
+      await page.waitForFunction(() => document.querySelector(".films output")?.textContent === "turn 1");
+    }));
+
+  test("sight says in words that a model is blind, and lists the episodes", () =>
+    visit(href(["run", "done", "sight"]), async (page) => {
+      expect(await text(page, ".verdict.bad")).toMatch(/the model is blind.*all the same/i);
+      expect(await page.locator(".heat tbody tr").count()).toBe(2);
+      expect(await page.locator(".episode-row").count()).toBeGreaterThan(0);
+    }));
+
+  test("the timeline has a lane for each kind of work and a trace to take away", () =>
+    visit(href(["run", "done", "timeline"]), async (page) => {
+      const lanes = await page.locator(".lane-name").allInnerTexts();
+      expect(lanes).toEqual(expect.arrayContaining(["sample", "env", "encode", "learn", "wait"]));
+      expect(await page.locator(".work").count()).toBeGreaterThan(20);
+      await page.keyboard.press("ArrowLeft");
+      await page.waitForURL(/to=/);
+      expect(await page.getByRole("link", { name: "Perfetto" }).getAttribute("href")).toContain("perfetto.json");
+    }));
+
+  test("an environment can be played with keys, buttons and words", () =>
+    visit(href(["play"], { env: "frozen_lake", seed: 3 }), async (page) => {
+      await page.waitForSelector(".board .frame");
+      await page.keyboard.press("ArrowRight");
+      await page.waitForSelector(".history li >> nth=0");
+      await page.locator(".say input").fill("up");
+      await page.keyboard.press("Enter");
+      await page.waitForSelector(".history li >> nth=1");
+      await page.getByRole("button", { name: "oracle" }).click();
+      await page.waitForFunction(() => (document.querySelector(".controls")?.textContent ?? "").includes("turn 3"));
+    }));
+
+  test("a saved episode can be taken over from a turn", () =>
+    visit(href(["play"], { run: "alive", key: row.key, turn: 1 }), async (page) => {
+      await page.waitForSelector(".history li");
+      expect(await page.locator(".history li").count()).toBe(1);
+    }));
+
+  test("? shows the keys of the page, t goes through the themes", () =>
+    visit(href(["run", "alive", "episode", row.key]), async (page) => {
+      await page.keyboard.press("?");
+      expect(await text(page, "dialog.help")).toContain("play or pause");
+      await page.keyboard.press("Escape");
+      const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+      const light = await ground();
+      for (const key of ["t", "t"]) await page.keyboard.press(key);
+      await page.waitForSelector("html[data-theme=dark]");
+      expect(await ground()).not.toBe(light);
+    }));
+
+  test("no page is wider than a phone", { timeout: 300_000 }, async () => {
+    const pages = ["", "/episodes", "/learn", "/sight", "/tokens", "/timeline"].map((page) => `#/run/done${page}`);
+    const more = [
+      href([]),
+      href(["play"]),
+      ...["episode", "group", "tokens"].map((page) => href(["run", "alive", page, row.key])),
+    ];
+    await visit(
+      href([]),
+      async (page) => {
+        for (const hash of [...pages, ...more]) {
+          await page.goto("about:blank");
+          await page.goto(viewer.url + hash);
+          await settled(page);
+          const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+          expect({ hash, over }).toEqual({ hash, over: 0 });
+        }
+      },
+      390,
+    );
+  });
+
+  test("an exported page opens from disk without a network and shows its data", async () => {
+    const out = join(folder, "run.html");
+    await exportRuns({ folder: join(folder, "runs"), out, webFolder: join(folder, "web") });
+    const context = await browser.newContext({ offline: true });
+    const page = await context.newPage();
+    const problems: string[] = [];
+    page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+    page.on("pageerror", (error) => problems.push(error.message));
+    page.on("request", (request) => /^(file|data|blob):/.test(request.url()) || problems.push(request.url()));
+    const base = pathToFileURL(out).href;
+    await page.goto(base);
+    await settled(page);
+    expect(await page.locator(".run-card").count()).toBe(2);
+    for (const name of ["overview", "episodes", "learn", "sight", "timeline"]) {
+      await page.goto(base + href(["run", "done", name]));
+      await settled(page);
+    }
+    expect(await page.locator(".work").count()).toBeGreaterThan(0);
+    await page.goto(base + href(["run", "alive", "episode", row.key]));
+    await settled(page);
+    expect(await page.locator(".frame.large").getAttribute("src")).toMatch(/^data:image\/png/);
+    expect(await text(page, ".reply >> nth=0")).toBe(ATTACK);
+    expect(await page.evaluate(() => "hacked" in window)).toBe(false);
+    expect(problems).toEqual([]);
+    await context.close();
+  });
+});
