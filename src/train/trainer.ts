@@ -176,7 +176,7 @@ class Trainer {
     const policy = await engine.learner(common);
     const critic = recipe.critic && (await engine.learner({ folder: path, seed: recipe.seed, head: "value" }));
     const checkpoint = await run.begin();
-    for (const note of run.notes) options.onEvent?.(run.log("note", 0, {}, { message: note }));
+    for (const note of run.notes) options.onEvent?.(run.log("note", checkpoint?.step ?? 0, {}, { message: note }));
     const fresh = { warm: 0, step: 0, groups: 0, klCoefficient: recipe.kl?.coefficient ?? 0, reference: 0 };
     if (checkpoint !== undefined) {
       await policy.load(join(checkpoint.path, "policy"));
