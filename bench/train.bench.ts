@@ -14,15 +14,12 @@ import {
   createFolder,
   defineEnv,
   EnvHost,
-  Image,
   image,
   kernelInfo,
   type Learner,
   loadFolder,
   type ModelFolder,
-  mixSeed,
   NativeEngine,
-  NumpyRandom,
   parameterCount,
   playGroups,
   register,
@@ -32,7 +29,7 @@ import {
   user,
 } from "../src/index.ts";
 import { update } from "../src/train/update.ts";
-import { maskedIds } from "./engine-data.ts";
+import { maskedIds, picture } from "./engine-data.ts";
 import { Peer, ratio, table } from "./peer.ts";
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
@@ -51,16 +48,9 @@ const SHAPES: Readonly<Record<string, Shape>> = {
   env6: { rollouts: 16, pictures: 1, turns: 6, what: "16 rollouts, 6 tool turns" },
 };
 
-const pixels = new NumpyRandom(mixSeed("bench train"));
+let frames = 0;
 /** A frame that nobody has seen before. */
-const newFrame = () =>
-  image(
-    new Image(
-      64,
-      64,
-      Uint8Array.from({ length: 64 * 64 * 3 }, () => pixels.integers(0, 256)),
-    ),
-  );
+const newFrame = () => image(picture(frames++, 64));
 
 /** Siblings share the frames of a single-turn prompt; episodes of an environment see frames of their own, which is the harder case for us. */
 const prompts = new Map<number, ReturnType<typeof newFrame>[]>();
@@ -79,7 +69,7 @@ const walk = defineEnv({
       },
       step() {
         const over = turn++ >= turns;
-        const reward = over ? pixels.random() : 0;
+        const reward = over ? Math.random() : 0;
         return {
           observation: over ? [] : [{ role: "tool", content: [newFrame(), text("You moved. Move again.")] }],
           reward,

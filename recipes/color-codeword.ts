@@ -28,5 +28,6 @@ export default defineRecipe({
   loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28 },
   optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
   evaluate: { every: 10 },
-  expect: "EXPECT",
+  expect:
+    "128 held-out codes, seed 0: 0.25 sampled and 1.00 greedy after the warm start, 0.86 and 1.00 after 40 steps; random play 0.01",
 });

@@ -40,5 +40,6 @@ export default defineRecipe({
   loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.2 },
   optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
   evaluate: { temperature: 0.7, every: 10 },
-  expect: "EXPECT",
+  expect:
+    "not yet run to its end here. SkyRL reports a reward of 0.14 before and about 0.78 after 45 steps for its 8B model",
 });

@@ -102,11 +102,13 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       await page.waitForFunction(() => document.querySelectorAll(".run-card").length === 1);
     }));
 
-  test("smoothing draws a second curve over the raw one and stands in the link", () =>
+  test("smoothing changes the curve and stands in the link", () =>
     visit(href(["compare"], { runs: "done,alive", metrics: "train/reward" }), async (page) => {
-      await page.keyboard.press("+");
-      await page.waitForURL(/smooth=0\.10/);
       expect(await page.locator(".chart h3").allInnerTexts()).toEqual(["train/reward"]);
+      const raw = await text(page, ".chart ul");
+      for (let i = 0; i < 5; i++) await page.keyboard.press("+");
+      await page.waitForURL(/smooth=0\.50/);
+      await page.waitForFunction((old) => document.querySelector(".chart ul")?.textContent !== old, raw);
     }));
 
   test("the overview has four sections, at most sixteen charts, alarms in words, and the manifest", () =>
@@ -195,7 +197,8 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       const group = await source.group("alive", row.key);
       expect(await page.locator(".sibling-head").count()).toBe(group.members.length);
       expect(await page.locator(".sibling-head .advantage").count()).toBe(group.members.length);
-      if (group.divergence !== undefined) expect(await text(page, ".divergence")).toContain(`turn ${group.divergence}`);
+      expect(group.divergence).toBeDefined();
+      expect(await text(page, ".divergence")).toContain(`turn ${group.divergence}`);
     }));
 
   test("every token can be reached and is spelled out, the worst drift first", () =>

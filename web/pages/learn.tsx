@@ -5,7 +5,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Episode, EvaluatedSeed, PinnedReply } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
-import { number, temperatureWord } from "../format.ts";
+import { count, number, temperatureWord } from "../format.ts";
 import { useKeys } from "../keys.tsx";
 import { Actions, Empty, Frame, Outcome, Reply, Show } from "../parts.tsx";
 import { href, setQuery } from "../route.ts";
@@ -170,7 +170,7 @@ function Film({ run, episode, turn }: { run: string; episode: Episode; turn: num
         <div class="film-said">
           {played === undefined ? (
             <p class="faint">
-              {row.success ? "Solved" : "Over"} after {record.turns.length} turns, reward {number(row.reward)}
+              {row.success ? "Solved" : "Over"} after {count(record.turns.length, "turn")}, reward {number(row.reward)}
             </p>
           ) : (
             <>

@@ -56,24 +56,24 @@ function Sight({ run, overview, route, sight }: RunPageProps & { sight: SightRep
             height={220}
             sync="sight"
           />
-          <Chart
-            title="Success: seeing against grey frames"
-            meaning="On the same seeds; grey shows what can be done blind."
-            unit="share"
-            lines={charts.success}
-            range={[0, 1]}
-            marks={marksOf(overview.metrics)}
-            height={220}
-            sync="sight"
-          />
+          {charts.success.length > 0 && (
+            <Chart
+              title="Success: seeing against grey frames"
+              meaning="On the same seeds; grey shows what can be done blind."
+              unit="share"
+              lines={charts.success}
+              range={[0, 1]}
+              marks={marksOf(overview.metrics)}
+              height={220}
+              sync="sight"
+            />
+          )}
         </div>
       )}
       {gaps.length > 0 && <Turns probes={gaps} />}
       <section class="stack">
         <div class="list-head">
-          <h2>
-            {tab === "probed" ? `${count(blind, "probed episode")} looked past the picture` : "Frames that differ"}
-          </h2>
+          <h2>{headline(tab, probed.length, blind)}</h2>
           <span class="space" />
           <Choice
             label="Show"
@@ -88,7 +88,7 @@ function Sight({ run, overview, route, sight }: RunPageProps & { sight: SightRep
         <Filters query={route.query} facets={facetsOf(all.map(({ row }) => row))} searches="Search ids" />
         {rows.length === 0 ? (
           <Empty
-            title={all.length > 0 ? "No episode matches" : tab === "probed" ? "No episode was probed yet" : "None"}
+            title={all.length > 0 ? "No episode matches" : tab === "probed" ? "No kept episode was probed" : "None"}
           />
         ) : (
           <WindowedList
@@ -101,6 +101,11 @@ function Sight({ run, overview, route, sight }: RunPageProps & { sight: SightRep
       </section>
     </div>
   );
+}
+
+function headline(tab: "probed" | "mismatched", probed: number, blind: number): string {
+  if (tab === "mismatched") return "Episodes with frames that differ";
+  return probed === 0 ? "Which episodes looked" : `${count(blind, "probed episode")} looked past the picture`;
 }
 
 function noteOf(one: { looked?: number | undefined; row: { frames: { mismatched: number } } } | undefined): string {
@@ -131,7 +136,10 @@ function linesOf(probes: readonly SightProbe[]) {
   return {
     gap: [line("gap", 1, ({ gap }) => gap)],
     interval: { low: line("low", 1, ({ low }) => low), high: line("high", 1, ({ high }) => high) },
-    success: [line("seeing", 1, ({ success }) => success), line("grey", 2, ({ successGrey }) => successGrey)],
+    // Runs without the grey control have no second chart.
+    success: probes.some(({ success }) => isNumber(success))
+      ? [line("seeing", 1, ({ success }) => success), line("grey", 2, ({ successGrey }) => successGrey)]
+      : [],
   };
 }
 
