@@ -133,11 +133,12 @@ function stepper(engine: NativeEngine, learner: Learner, folder: ModelFolder, { 
       sampling: sampled - start,
       encoded: after.encoded - before.encoded,
       distinct: after.distinctFrames - before.distinctFrames,
+      length: Math.max(...trajectories.flatMap(({ sequences }) => sequences.map(({ ids }) => ids.length))),
     };
   };
 }
 
-type PeerStep = { ms: number; cpu: number; sampling: number; learning: number };
+type PeerStep = { ms: number; cpu: number; sampling: number; learning: number; length: number };
 
 function missing(): string | undefined {
   const { status, stderr } = spawnSync(process.env.PYTHON ?? "python3", ["-c", "from trl import GRPOTrainer"], {
@@ -220,6 +221,7 @@ try {
       ratio(other.length > 0 ? median(other) : undefined, median(mine)),
       ratio(other.length > 0 ? Math.min(...other) : undefined, Math.min(...mine)),
       `${seconds(ours.map(({ cpu }) => cpu))} / ${other.length > 0 ? seconds(theirs.map(({ cpu }) => cpu)) : "–"}`,
+      `${last.length} / ${theirs.at(-1)?.length ?? "–"}`,
       last.distinct,
       last.encoded,
       theirs.at(-1)?.sampling ?? "–",
@@ -237,6 +239,7 @@ try {
       "faster",
       "by best steps",
       "CPU s, ours / TRL",
+      "ids a rollout, ours / TRL",
       "distinct frames",
       "encoded to sample: ours",
       "TRL",

@@ -28,6 +28,7 @@ from trl.trainer import grpo_trainer
 warnings.filterwarnings("ignore")
 asked, answers = queue.Queue(), queue.Queue()
 counts = {"sampling": 0, "learning": 0}  # pictures that went through the vision tower
+lengths = []  # ids of the sequences that were learned
 random = np.random.default_rng(0)
 
 
@@ -83,6 +84,11 @@ def count_pictures(visual, args, kwargs):
     counts["learning" if torch.is_grad_enabled() else "sampling"] += len(grids)
 
 
+def note_length(model, args, kwargs):
+    if torch.is_grad_enabled():
+        lengths.append(kwargs["input_ids"].shape[1])
+
+
 def open_trainer(folder, out, rollouts, siblings, tokens, pictures, turns, prompt, masked, steps, threads):
     """`turns`: tool turns of an environment; 0: single-turn prompts of a dataset with `pictures` frames each."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -91,6 +97,7 @@ def open_trainer(folder, out, rollouts, siblings, tokens, pictures, turns, promp
         processor = NoVideo(Qwen2VLImageProcessorPil.from_pretrained(folder), tokenizer, chat_template=file.read())
     model = Qwen3VLForConditionalGeneration.from_pretrained(folder, attn_implementation="sdpa", dtype=torch.float32)
     model.model.visual.register_forward_pre_hook(count_pictures, with_kwargs=True)
+    model.register_forward_pre_hook(note_length, with_kwargs=True)
     groups = rollouts // siblings
     text = {"prompt": [{"role": "user", "content": prompt}]}
     rows = [{**text, **({} if turns else {"images": [picture() for _ in range(pictures)]})} for _ in range(groups * steps)]
@@ -139,7 +146,8 @@ def open_trainer(folder, out, rollouts, siblings, tokens, pictures, turns, promp
 def step():
     before = dict(counts)
     asked.put(None)
-    return {**answers.get(), **{name: counts[name] - before[name] for name in counts}}
+    answer = answers.get()
+    return {**answer, **{name: counts[name] - before[name] for name in counts}, "length": lengths[-1] if lengths else 0}
 
 
 serve({"open": open_trainer, "step": step})
