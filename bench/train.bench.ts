@@ -173,7 +173,11 @@ try {
     `${cpus()[0]?.model.trim()}, ${cpus().length} cores; Node ${process.versions.node}; kernels: ${name}, ${isa}; ${THREADS} threads a side.`,
   );
   if (why !== undefined) console.log(`No peer (${why}): only our own figures. pip install trl==1.13.0 datasets.`);
-  if (load > 0.5) console.log(`The machine is busy (load ${load.toFixed(1)}): these figures mean little.`);
+  if (load > 0.5) {
+    console.log(
+      `The machine is busy (load ${load.toFixed(1)}): PyTorch's threads spin while they wait for each other, so TRL looks far slower than it is. Measure on a quiet one.`,
+    );
+  }
   const rows: (string | number)[][] = [];
   let versions = "";
   for (const [row, shape] of Object.entries(SHAPES)) {

@@ -38,5 +38,6 @@ export default defineRecipe({
   sight: { every: 40 },
   checkpoint: { every: 40 },
   rollout: { live: 256 },
-  expect: "256 held-out lakes: about 0.42 sampled and 0.85 greedy after the warm start, 0.86 and 0.91 at the end",
+  expect:
+    "256 held-out lakes: about 0.4 sampled and 0.8 greedy after the warm start; above 0.8 sampled at the end (docs/recipes.md has the runs)",
 });

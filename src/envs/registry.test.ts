@@ -130,5 +130,7 @@ describe("files", () => {
     expect((await env.step("ho")).reward).toBe(1);
     expect(() => makeEnv("echo_test", { wrod: "ho" })).toThrow('unknown option "wrod"');
     expect(() => makeWorld("echo_test")).toThrow("makeEnv");
+    register(defineEnv({ ...definition, id: "required_test", options: z.strictObject({ word: z.string() }) }));
+    expect(listEnvs().find((env) => env.id === "required_test")).toMatchObject({ options: {} });
   });
 });

@@ -44,7 +44,10 @@ export type EnvListing = {
 export function listEnvs(): EnvListing[] {
   return [...definitions.values()].flatMap((definition): EnvListing[] => {
     const { id, summary, kind } = definition;
-    if (definition.kind === "env") return [{ id, summary, kind, options: definition.options.parse({}) }];
+    if (definition.kind === "env") {
+      // An option without a default has no value to list.
+      return [{ id, summary, kind, options: definition.options.safeParse({}).data ?? {} }];
+    }
     return (definition.difficulties ? Object.keys(definition.difficulties) : [undefined]).map((difficulty) => ({
       id: difficulty === undefined ? id : `${id}/${difficulty}`,
       summary,
@@ -52,9 +55,17 @@ export function listEnvs(): EnvListing[] {
       protocol: definition.protocol,
       maxTurns: turnLimit(definition, difficulty),
       ...(definition.variants ? { variants: Object.keys(definition.variants) } : {}),
-      options: worldOptions(definition, difficulty, {}),
+      options: defaultOptions(definition, difficulty),
     }));
   });
+}
+
+function defaultOptions(definition: WorldDefinition, difficulty: string | undefined): Options {
+  try {
+    return worldOptions(definition, difficulty, {});
+  } catch {
+    return {};
+  }
 }
 
 export function makeWorld(name: string, options: Options = {}): World {

@@ -115,7 +115,7 @@ const STABILITY: readonly Row[] = [
   ["critic/learning_rate", "number", "The critic's learning rate."],
   ["drift/mean", "nats", "Mean |learner − sampler| log-probability of sampled tokens, before the update.", "lower"],
   ["drift/max", "nats", "The largest of them.", "lower"],
-  ["drift/turn/*", "nats", "drift/mean of the replies of one turn, counted from 0.", "lower"],
+  ["drift/turn/*", "nats", "The largest of them in the replies of one turn, counted from 0.", "lower"],
   ["correction/*", "number", "Off-policy correction: means and shares of its weights and masks."],
   ["staleness/mean", "number", "Updates between sampling and training, mean over episodes."],
   ["staleness/max", "number", "The largest of them."],

@@ -10,8 +10,8 @@ import type { Pool } from "./pool.ts";
 
 /** A 4K screen. Larger pictures would hold up the main thread for no gain: the model shrinks them. */
 const MOST_PIXELS = 3840 * 2160;
-const PATCH_BYTES = 256 * 1024 ** 2;
-const FEATURE_BYTES = 256 * 1024 ** 2;
+const PATCH_BYTES = 128 * 1024 ** 2;
+const FEATURE_BYTES = 128 * 1024 ** 2;
 const SPARE_BYTES = 64 * 1024 ** 2;
 /** After so many the counting of distinct frames begins anew. */
 const MOST_SEEN = 100_000;

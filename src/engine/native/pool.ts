@@ -152,15 +152,18 @@ function reviveError({ name, message, stack }: NonNullable<Reply["error"]>): Err
   return error;
 }
 
+/** Workers make few objects; a small nursery is swept often, so that large buffers which died do not linger. */
+const LIMITS = { maxYoungGenerationSizeMb: 16 };
+
 /** From sources the worker is a TypeScript file that `jiti` loads; in the package, `native-worker.js` beside this chunk. */
 function startWorker(): Worker {
   const source = new URL("./worker.ts", import.meta.url);
   const built = new URL("./native-worker.js", import.meta.url);
   if (!import.meta.url.endsWith(".ts")) {
     if (!existsSync(built)) throw new EngineError(`${fileURLToPath(built)} is missing; install the package again.`);
-    return new Worker(built);
+    return new Worker(built, { resourceLimits: LIMITS });
   }
   const jiti = createRequire(import.meta.url).resolve("jiti");
   const bootstrap = `require(${JSON.stringify(jiti)}).createJiti(${JSON.stringify(fileURLToPath(source))})(${JSON.stringify(fileURLToPath(source))})`;
-  return new Worker(bootstrap, { eval: true });
+  return new Worker(bootstrap, { eval: true, resourceLimits: LIMITS });
 }
