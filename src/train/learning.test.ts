@@ -3,7 +3,8 @@
  * from reward alone which word belongs to which. Guessing both is right once in sixteen. The same run with the three faults that training code is
  * most prone to (a wrong sign, a mask one place off, a model that is shown nothing) must stay where guessing is.
  *
- * Success at the end, seeds 1 to 6 of the run (2026-07, two cores): 0.98 0.98 0.96 0.98 0.98 0.98; faults: see below.
+ * Success on held-out seeds at the end, with SACCADE_SEED 1, 3, 4, 5: right 0.96 0.98 0.98 0.95, a loss in TypeScript 0.97 0.98 0.99 0.83, negated 0
+ * in all, shifted 0 0.09 0 0, grey 0.05 0.05 0.05 0.10. About a minute on two busy cores.
  */
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -13,9 +14,9 @@ import { getEstimator, registerEstimator, registerLoss } from "./registry.ts";
 import { signalsEnv, type TestFolder, tinyRecipe, warmFolder } from "./test-run.ts";
 import { train } from "./trainer.ts";
 
-const LEARNED = 0.5;
+const LEARNED = 0.6;
 const GUESSED = 0.25;
-const STEPS = 40;
+const STEPS = 44;
 
 registerEstimator({
   ...getEstimator("grpo"),
@@ -55,10 +56,10 @@ let engine: NativeEngine;
 
 const common = {
   seed: Number(process.env.SACCADE_SEED ?? 1),
-  groups: 16,
-  siblings: 8,
+  groups: 8,
+  siblings: 16,
   loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28, entropy: 0.02 },
-  optimizer: { name: "muon", learningRate: 0.03, adamLearningRate: 0.009 },
+  optimizer: { name: "muon", learningRate: 0.02, adamLearningRate: 0.006 },
   evaluate: { every: STEPS, before: true, greedy: false, seeds: [1_000_000_000, 1_000_000_127] },
   checkpoint: { every: STEPS },
 } satisfies Partial<RecipeInput>;
