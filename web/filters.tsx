@@ -54,6 +54,7 @@ export function Filters(props: { query: URLSearchParams; facets: Facets | undefi
             options={[
               ["train", "training"],
               ["eval", "evaluation"],
+              ["sight", "sight probe"],
             ]}
           />
           <Pick

@@ -1,5 +1,5 @@
 /** Numbers, times and names as people read them. */
-import type { Maybe, MetricInfo, RunListItem } from "../src/viewer/api.ts";
+import type { Maybe, MetricInfo, RunListItem, TrajectoryRow } from "../src/viewer/api.ts";
 
 export function percent(share: Maybe | undefined, digits = 0): string {
   return isNumber(share) ? `${(share * 100).toFixed(digits)} %` : "–";
@@ -70,6 +70,10 @@ export const STATUS_WORDS: Readonly<Record<RunListItem["status"], string>> = {
   failed: "failed",
   interrupted: "interrupted",
 };
+
+export function splitWord(split: TrajectoryRow["split"]): string {
+  return { train: "training", eval: "evaluation", sight: "sight probe" }[split];
+}
 
 export function temperatureWord(temperature: number): string {
   return temperature === 0 ? "greedy" : `temperature ${temperature}`;

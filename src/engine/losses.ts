@@ -192,6 +192,7 @@ export function meanMetrics(sums: MetricSums): Record<string, number> {
 }
 
 type Term = { loss: number; slope: number };
+type ClipBounds = { readonly clipLow: number; readonly clipHigh: number; readonly dualClip?: number };
 
 /** Writes one token's loss and slope, before its weight. */
 function policyTerm(
@@ -240,20 +241,42 @@ function policyTerm(
 function clippedTerm(
   term: Term,
   metrics: MetricSums,
-  loss: { clipLow: number; clipHigh: number; dualClip?: number },
+  loss: ClipBounds,
   advantage: number,
   ratio: number,
   live: boolean,
 ): void {
-  const low = advantage < 0 && ratio < loss.clipLow;
-  const high = advantage > 0 && ratio > loss.clipHigh;
-  const dual = loss.dualClip !== undefined && advantage < 0 && ratio > loss.dualClip;
-  add(metrics, "clip_low", low ? 1 : 0);
-  add(metrics, "clip_high", high ? 1 : 0);
-  if (loss.dualClip !== undefined) add(metrics, "clip_dual", dual ? 1 : 0);
-  const used = low ? loss.clipLow : high ? loss.clipHigh : dual ? (loss.dualClip as number) : ratio;
-  term.loss = -used * advantage;
-  term.slope = low || high || dual || !live ? 0 : -ratio * advantage;
+  const clip = clipOf(loss, advantage, ratio);
+  add(metrics, "clip_low", clip === "low" ? 1 : 0);
+  add(metrics, "clip_high", clip === "high" ? 1 : 0);
+  if (loss.dualClip !== undefined) add(metrics, "clip_dual", clip === "dual" ? 1 : 0);
+  const bounds = { low: loss.clipLow, high: loss.clipHigh, dual: loss.dualClip as number };
+  term.loss = -(clip === undefined ? ratio : bounds[clip]) * advantage;
+  term.slope = clip !== undefined || !live ? 0 : -ratio * advantage;
+}
+
+/** Which bound of the PPO objective holds a token; undefined: none. */
+function clipOf(loss: ClipBounds, advantage: number, ratio: number): "low" | "high" | "dual" | undefined {
+  if (advantage < 0 && ratio < loss.clipLow) return "low";
+  if (advantage > 0 && ratio > loss.clipHigh) return "high";
+  return loss.dualClip !== undefined && advantage < 0 && ratio > loss.dualClip ? "dual" : undefined;
+}
+
+/** Positions (aligned to predictions) whose ratio met a bound of the loss; undefined where the loss has none that we know. */
+export function clippedPositions(loss: Loss, datum: LossArrays, logprobs: Numbers): number[] | undefined {
+  if (loss.name !== "ppo" && loss.name !== "gspo" && loss.name !== "cispo") return undefined;
+  const whole = loss.name === "gspo" ? meanLogRatio(datum, logprobs) : undefined;
+  const found: number[] = [];
+  for (let i = 0; i < datum.weights.length; i++) {
+    if (datum.weights[i] === 0) continue;
+    const ratio = Math.exp(whole ?? (logprobs[i] as number) - read(datum.oldLogprobs, i));
+    const clipped =
+      loss.name === "cispo"
+        ? ratio < loss.clipLow || ratio > loss.clipHigh
+        : clipOf(loss, read(datum.advantages, i), ratio) !== undefined;
+    if (clipped) found.push(i);
+  }
+  return found;
 }
 
 /** KL(policy ‖ reference) from one sample; `delta` is logp − reference. */

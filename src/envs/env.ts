@@ -11,6 +11,10 @@ export type StepInfo = {
   readonly feedback?: string;
   /** Actions that were played. */
   readonly actions: readonly Action[];
+  /** The same in words (`left`, `move 7 right`), for people. */
+  readonly played?: readonly string[];
+  /** Where the actions stand in the reply: [start, end) in UTF-16 units. */
+  readonly span?: readonly [number, number];
   /** False when no action could be read from the reply. */
   readonly parsed: boolean;
   readonly wellFormed: boolean;
@@ -40,4 +44,9 @@ export interface Env {
   /** Plays a reply. No reply throws. */
   step(reply: string): Awaitable<Step>;
   close?(): Awaitable<void>;
+}
+
+/** The actions of a step for people; environments that say nothing themselves get names and payloads. */
+export function playedWords({ actions, played }: StepInfo): readonly string[] {
+  return played ?? actions.map(({ name, payload }) => (payload === name ? name : `${name} ${JSON.stringify(payload)}`));
 }

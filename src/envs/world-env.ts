@@ -101,6 +101,8 @@ export class WorldEnv implements Env {
       info: {
         ...(told === "" ? {} : { feedback: told }),
         actions: played,
+        played: played.map((action) => this.#inWords(action)),
+        ...(parsed.span && played.length > 0 && { span: parsed.span }),
         parsed: parsed.actions.length > 0,
         wellFormed: parsed.wellFormed,
         valid,
@@ -187,12 +189,12 @@ export class WorldEnv implements Env {
 
   /** Actions in words: `left, move 7 right`. */
   describe(actions: readonly Action[]): string {
-    return actions
-      .map((action) => {
-        const spec = this.world.actions.find((candidate) => candidate.name === action.name);
-        return spec === undefined ? action.name : actionText(action, spec);
-      })
-      .join(", ");
+    return actions.map((action) => this.#inWords(action)).join(", ");
+  }
+
+  #inWords(action: Action): string {
+    const spec = this.world.actions.find((candidate) => candidate.name === action.name);
+    return spec === undefined ? action.name : actionText(action, spec);
   }
 
   async #look(): Promise<Part[]> {

@@ -218,9 +218,10 @@ async function playJob(job: Job, course: Course, run: RunFolder, log: ResultLog)
     if (!broken || attempt >= ENV_RETRIES || stop.signal.aborted) break;
   }
   if (trajectory.end === "aborted" && usage.requests === 0) return undefined;
-  const { textOf } = model;
-  for (const frame of framesOf(trajectory)) run.frames.put(frame);
-  run.trajectories.append(0, [() => recordOf(trajectory, { split: "eval", step: 0, ...(textOf && { textOf }) })]);
+  const { textOf, view } = model;
+  for (const frame of framesOf(trajectory, view)) run.frames.put(frame);
+  const context = { split: "eval", step: 0, ...(textOf && { textOf }), ...(view && { view }) } as const;
+  run.trajectories.append(0, [() => recordOf(trajectory, context)]);
   // Its result stands only when the episode can be seen.
   await Promise.all([run.frames.flush(), run.trajectories.flush()]);
   const ms = performance.now() - started;

@@ -18,6 +18,7 @@ import { NativeEngine } from "../engine/index.ts";
 import { loadFolder } from "../model/folder.ts";
 import { type AgentContext, chatModel, tokenAgent } from "../rollout/agents.ts";
 import { isRun } from "../run/list.ts";
+import { type View, viewOf } from "../train/records.ts";
 import { ChatAgent, ChatClient, type ChatOptions, type MeteredAgent } from "./chat-agent.ts";
 import { sequenceUsage } from "./usage.ts";
 
@@ -52,6 +53,8 @@ export type EvalModel = {
   agent(context: AgentContext): MeteredAgent;
   /** What an id reads as, of models whose tokens we have. */
   textOf?(id: number): string;
+  /** A frame as the model gets it, where it is known. */
+  readonly view?: View;
   /** Worth knowing when reading the numbers: settings a provider ignored, who answered. */
   notes(): string[];
   close(): Promise<void>;
@@ -165,6 +168,7 @@ async function openFolder(text: string, path: string, options: ModelOptions): Pr
       sampling: { temperature, maxTokens, ...sampling },
       agent: (context) => metered(make(context)),
       textOf: (id) => folder.tokenizer.decode([id], { skipSpecial: false }),
+      view: viewOf(folder.processor),
       notes: () => [],
       close: async () => {
         await sampler.close();

@@ -108,9 +108,14 @@ export class ImageProcessor {
     return (width * height) / (this.patchSize * this.mergeSize) ** 2;
   }
 
-  preprocess(image: Image): Patches {
+  /** The picture as the model gets it, before its pixels become numbers: the same one where its size fits. */
+  view(image: Image): Image {
     const { width, height } = this.targetSize(image.width, image.height);
-    const { data } = resizeAsPillow(image, width, height);
+    return width === image.width && height === image.height ? image : resizeAsPillow(image, width, height);
+  }
+
+  preprocess(image: Image): Patches {
+    const { width, height, data } = this.view(image);
     const { patchSize, mergeSize, temporalPatchSize } = this;
     const gridH = height / patchSize;
     const gridW = width / patchSize;

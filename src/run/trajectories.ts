@@ -35,6 +35,8 @@ export type TokensRecord = {
   /** Log-probabilities: of the sampler when it drew the id, and of the learner before its update. 0 where nothing was sampled. */
   readonly samplerLogprobs: NumberRow;
   readonly learnerLogprobs?: NumberRow;
+  /** Updates the step had made when the learner first saw this sequence; what differs from the sampler after the first is no drift. */
+  readonly updatesBefore?: number;
   readonly advantages?: NumberRow;
   /** Positions whose ratio was clipped in the update. */
   readonly clipped?: readonly number[];
@@ -87,7 +89,8 @@ export type TrajectoryRecord = {
   /** Siblings of one episode seed share it. */
   readonly group: string;
   readonly sibling: number;
-  readonly split: "train" | "eval";
+  /** `sight`: played on real frames to probe whether the model looks. */
+  readonly split: "train" | "eval" | "sight";
   readonly step: number;
   /** 0: greedy. */
   readonly temperature: number;

@@ -1,20 +1,36 @@
 /** A trajectory as the run folder stores it: plain JSON with frames by hash, for viewers. */
 import type { Image } from "../core/image.ts";
 import { imagesOf, type Message } from "../core/message.ts";
+import { playedWords } from "../envs/env.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import { numbers, type TokensRecord, type TrajectoryRecord, type TurnRecord } from "../run/trajectories.ts";
+import { pixelHash } from "./sight.ts";
+import type { SequenceCredit } from "./update.ts";
 
 export type RecordContext = {
-  readonly split: "train" | "eval";
+  readonly split: TrajectoryRecord["split"];
   readonly step: number;
-  readonly credit?: {
-    readonly advantages: readonly Float32Array[];
-    readonly learner: readonly (Float32Array | undefined)[];
-  };
+  /** Per sequence, in order. */
+  readonly credit?: readonly SequenceCredit[];
+  /** Gap by turn, where sight was probed. */
   readonly sight?: ReadonlyMap<number, number>;
   /** What an id reads as; absent: tokens are left out. */
   readonly textOf?: (id: number) => string;
+  readonly view?: View;
 };
+
+/** A frame as the model gets it; the frame itself where nothing is resized. */
+export type View = (frame: Image) => Image;
+
+/** Remembers what it resized: frames come back in later turns and in siblings. */
+export function viewOf(processor: { view(frame: Image): Image }): View {
+  const seen = new WeakMap<Image, Image>();
+  return (frame) => {
+    const known = seen.get(frame) ?? processor.view(frame);
+    seen.set(frame, known);
+    return known;
+  };
+}
 
 export function recordOf(trajectory: Trajectory, context: RecordContext): TrajectoryRecord {
   const { credit, textOf } = context;
@@ -33,32 +49,36 @@ export function recordOf(trajectory: Trajectory, context: RecordContext): Trajec
     end,
     retries,
     ...(error !== undefined && { error }),
-    ...(credit && { advantage: advantageSummary(trajectory, credit.advantages) }),
+    ...(credit && { advantage: advantageSummary(trajectory, credit) }),
     turns: trajectory.turns.map((_, turn) => turnRecord(trajectory, turn, context)),
     final: { observation: plain(trajectory.final), frames: hashes(trajectory.final) },
     ...(textOf && {
-      tokens: trajectory.sequences.map((sequence, i) =>
-        tokensRecord(sequence, credit?.advantages[i], credit?.learner[i], textOf),
-      ),
+      tokens: trajectory.sequences.map((sequence, i) => tokensRecord(sequence, credit?.[i], textOf)),
     }),
   };
 }
 
-/** Every frame of an episode, in the order it was shown. */
-export function framesOf(trajectory: Trajectory): Image[] {
-  return [...trajectory.turns.flatMap((turn) => turn.observation), ...trajectory.final].flatMap(imagesOf);
+/** Every frame of an episode, in the order it was shown, and what the model got where that is another picture. */
+export function framesOf(trajectory: Trajectory, view?: View): Image[] {
+  const shown = trajectory.turns.flatMap((turn) => turn.observation).flatMap(imagesOf);
+  const resized = view ? shown.map(view).filter((frame, i) => frame !== shown[i]) : [];
+  return [...shown, ...trajectory.final.flatMap(imagesOf), ...resized];
 }
 
 function turnRecord(trajectory: Trajectory, index: number, context: RecordContext): TurnRecord {
   const turn = trajectory.turns[index] as Trajectory["turns"][number];
   const { info } = turn;
   const sight = context.sight?.get(index);
+  const shown = turn.observation.flatMap(imagesOf);
+  const seen = context.view ? shown.map(context.view) : shown;
   return {
     observation: plain(turn.observation),
     frames: hashes(turn.observation),
+    ...(seen.some((frame, i) => frame !== shown[i]) && { modelFrames: seen.map((frame) => frame.hash) }),
     reply: turn.reply,
     stopReason: turn.stopReason,
-    actions: info.actions.map(({ name, payload }) => (payload === name ? name : `${name} ${JSON.stringify(payload)}`)),
+    actions: playedWords(info),
+    ...(info.span && { actionSpan: info.span }),
     parsed: info.parsed,
     wellFormed: info.wellFormed,
     valid: info.valid,
@@ -86,8 +106,7 @@ function versionOf(trajectory: Trajectory, turn: number): number {
 
 function tokensRecord(
   sequence: Sequence,
-  advantages: Float32Array | undefined,
-  learner: Float32Array | undefined,
+  credit: SequenceCredit | undefined,
   textOf: (id: number) => string,
 ): TokensRecord {
   const { ids, images, sampled, logprobs, replies } = sequence;
@@ -99,16 +118,26 @@ function tokensRecord(
     kinds: kinds.join(""),
     texts: Array.from(ids, textOf),
     samplerLogprobs: numbers(logprobs),
-    ...(learner && { learnerLogprobs: numbers(learner) }),
-    ...(advantages && { advantages: numbers(advantages) }),
-    images: images.map(({ start, length, image }) => ({ start, length, hash: image.hash })),
+    ...(credit?.seen && {
+      learnerLogprobs: numbers(credit.seen.logprobs),
+      updatesBefore: credit.seen.updatesBefore,
+    }),
+    ...(credit && { advantages: numbers(credit.advantages) }),
+    ...(credit?.clipped && { clipped: [...credit.clipped].sort((a, b) => a - b) }),
+    images: images.map(({ start, length, image }) => ({
+      start,
+      length,
+      hash: image.hash,
+      // Of the pixels as they are after the update.
+      ...(credit?.seen && { learnerHash: pixelHash(image) }),
+    })),
     replies,
   };
 }
 
-function advantageSummary(trajectory: Trajectory, advantages: readonly Float32Array[]) {
-  const values = advantages.flatMap((row, r) =>
-    Array.from(row).filter((_, i) => trajectory.sequences[r]?.sampled[i] === 1),
+function advantageSummary(trajectory: Trajectory, credit: readonly SequenceCredit[]) {
+  const values = credit.flatMap(({ advantages }, s) =>
+    Array.from(advantages).filter((_, i) => trajectory.sequences[s]?.sampled[i] === 1),
   );
   const sum = values.reduce((total, value) => total + value, 0);
   return { mean: sum / Math.max(1, values.length), min: Math.min(...values), max: Math.max(...values) };

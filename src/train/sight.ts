@@ -72,7 +72,7 @@ export function hashMismatches(trajectories: readonly Trajectory[]): number {
 }
 
 /** What `Image.hash` would be if it were asked for the first time. */
-function pixelHash({ width, height, data }: Image): string {
+export function pixelHash({ width, height, data }: Image): string {
   return new Image(width, height, data).hash;
 }
 

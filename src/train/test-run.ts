@@ -29,14 +29,16 @@ const SIGNALS = [
   ["wait", 220, 200, 40],
 ] as const;
 
-/** 32 × 32 pixels are one token. */
-const SIDE = 32;
-
 export const signals = defineWorld({
   id: "signals",
   summary: "see a colour, say its word",
-  options: z.strictObject({ looks: z.int().min(1).default(1), words: z.int().min(2).max(4).default(4) }),
-  create({ looks, words }) {
+  options: z.strictObject({
+    looks: z.int().min(1).default(1),
+    words: z.int().min(2).max(4).default(4),
+    // 32 × 32 pixels are one token.
+    side: z.int().min(1).default(32),
+  }),
+  create({ looks, words, side }) {
     const chosen = SIGNALS.slice(0, words);
     let shown: number[] = [];
     let shade = 0;
@@ -60,8 +62,8 @@ export const signals = defineWorld({
       },
       observe() {
         const [, ...colour] = chosen[shown[turn] ?? 0] as (typeof SIGNALS)[number];
-        const data = new Uint8Array(SIDE * SIDE * 3).map((_, i) => (colour[i % 3] as number) + shade);
-        return new Image(SIDE, SIDE, data);
+        const data = new Uint8Array(side * side * 3).map((_, i) => (colour[i % 3] as number) + shade);
+        return new Image(side, side, data);
       },
       task: () => "Signal?",
       get success() {
@@ -83,7 +85,9 @@ export const oneWord: Protocol = {
   print: (actions) => actions[0]?.name ?? "",
   parse(reply, specs) {
     const found = specs.find(({ name }) => name === reply.trim());
-    return { actions: found ? [act(found.name)] : [], wellFormed: found !== undefined, sections: {} };
+    if (found === undefined) return { actions: [], wellFormed: false, sections: {} };
+    const start = reply.indexOf(found.name);
+    return { actions: [act(found.name)], wellFormed: true, sections: {}, span: [start, start + found.name.length] };
   },
 };
 

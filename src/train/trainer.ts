@@ -4,13 +4,13 @@
  * staleness 0 nothing overlaps. Everything that is played follows from the recipe's seed and the step, so a resumed run is the run that was killed.
  */
 import { existsSync } from "node:fs";
-import { readdir, rename, rm } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { ConfigError, SaccadeError } from "../core/errors.ts";
 import { isJsonObject, type JsonObject } from "../core/json.ts";
 import type { Engine, Learner, Sampler } from "../engine/engine.ts";
 import { EngineError, NativeEngine } from "../engine/index.ts";
-import { createFolder, loadFolder, type ModelFolder } from "../model/index.ts";
+import { loadFolder, type ModelFolder } from "../model/index.ts";
 import { type ChatModel, chatModel, tokenAgent } from "../rollout/agents.ts";
 import { type PlayedGroup, playGroups } from "../rollout/groups.ts";
 import { EnvHost } from "../rollout/hosts.ts";
@@ -18,12 +18,15 @@ import type { Trajectory } from "../rollout/trajectory.ts";
 import { AlarmWatch } from "../run/alarms.ts";
 import type { EventKind, Metrics, RunEvent } from "../run/events.ts";
 import { openRun, type RunFolder } from "../run/folder.ts";
+import type { TrajectoryRecord } from "../run/trajectories.ts";
 import { checkEstimatorOptions } from "./advantages.ts";
+import { Clock } from "./clock.ts";
 import { type Correction, checkCorrection } from "./correction.ts";
 import { evaluate } from "./evaluate.ts";
-import { grouped, measureEpisodes, measureGroups } from "./measure.ts";
+import { measureEpisodes, measureGroups } from "./measure.ts";
+import { modelFolder, replaceFolder } from "./model-folder.ts";
 import type { Recipe } from "./recipe.ts";
-import { framesOf, recordOf } from "./records.ts";
+import { framesOf, type RecordContext, recordOf, type View, viewOf } from "./records.ts";
 import { checkReduction } from "./reductions.ts";
 import { checkEstimator, getEstimator, getFilter } from "./registry.ts";
 import { evaluationSeeds, groupRequest, RequestQueue } from "./requests.ts";
@@ -133,6 +136,7 @@ class Trainer {
   readonly #options: TrainOptions;
   readonly #folder: ModelFolder;
   readonly #model: SftModel;
+  readonly #view: View;
   readonly #learners: { policy: Learner; critic?: Learner; reference?: Sampler };
   readonly #alarms = new AlarmWatch();
   /** The newest weights last; older ones while episodes may still play with them. */
@@ -158,7 +162,8 @@ class Trainer {
     this.#learners = parts.learners;
     this.progress = parts.progress;
     this.#lastSaved = parts.lastSaved;
-    const { renderer } = parts.folder;
+    const { renderer, processor } = parts.folder;
+    this.#view = viewOf(processor);
     const model: ChatModel = chatModel(parts.folder);
     this.#model = { ...model, encodeReply: (text) => renderer.reply(text) };
   }
@@ -207,8 +212,11 @@ class Trainer {
       return true;
     }
     await this.#openReference();
-    if (this.progress.step === 0 && recipe.evaluate.before) await this.#evaluate();
-    if (this.progress.step === 0 && recipe.sight.every > 0) await this.#probe();
+    if (this.progress.step === 0) {
+      await this.#renewCritic();
+      if (recipe.evaluate.before) await this.#offerBest(await this.#evaluate());
+      if (recipe.sight.every > 0) await this.#probe();
+    }
     await this.#reinforce();
     await this.#save();
     return this.progress.step >= recipe.steps;
@@ -258,6 +266,16 @@ class Trainer {
     if (write && !recipe.lora) await replaceFolder(path, (folder) => this.#learners.policy.save(folder));
     await this.#learners.reference?.close();
     this.#learners.reference = await this.#engine.sampler(recipe.lora ? this.#folder.path : path);
+  }
+
+  /** A critic sees what the policy sees: it begins with the weights that the warm start left, not with those before it. */
+  async #renewCritic(): Promise<void> {
+    const { recipe } = this.#options;
+    if (recipe.critic === undefined || recipe.lora !== undefined || this.progress.warm === 0) return;
+    const path = join(this.#run.path, "critic-start");
+    await replaceFolder(path, (folder) => this.#learners.policy.save(folder));
+    await this.#learners.critic?.close();
+    this.#learners.critic = await this.#engine.learner({ folder: path, seed: recipe.seed, head: "value" });
   }
 
   async #reinforce(): Promise<void> {
@@ -314,10 +332,8 @@ class Trainer {
         }
         // Weights that can't be trained any more are nothing to go back to.
         const save = step % recipe.checkpoint.every === 0 && this.#skipped === 0;
-        if (save || refresh || step === recipe.steps || signal?.aborted) {
-          await this.#save(trained);
-          if (score !== undefined) await this.#run.checkpoints.offerBest(this.#globalStep, score, "eval/success");
-        }
+        if (save || refresh || step === recipe.steps || signal?.aborted) await this.#save(trained);
+        if (score !== undefined && this.#skipped === 0) await this.#offerBest(score, trained);
       }
     } finally {
       queue.close();
@@ -378,8 +394,7 @@ class Trainer {
   }
 
   async #logStep(groups: readonly PlayedGroup[], report: UpdateReport, clock: Clock): Promise<void> {
-    const { recipe, onStep } = this.#options;
-    const step = this.#globalStep;
+    const { onStep } = this.#options;
     const trajectories = groups.flatMap((group) => group.trajectories);
     const versions = trajectories.flatMap((t) =>
       t.sequences.map((sequence) => Math.min(...sequence.versions.filter((v) => v >= 0))),
@@ -409,18 +424,33 @@ class Trainer {
     const own = await onStep?.({ step: this.progress.step, metrics, policy: this.#learners.policy });
     for (const [name, value] of Object.entries(own ?? {})) metrics[`custom/${name}`] = value;
     this.#log("train", metrics, clock.spans());
-    const textOf = recipe.log.tokens
-      ? { textOf: (id: number) => this.#folder.tokenizer.decode(Int32Array.of(id)) }
-      : {};
+    this.#keep("train", [...trajectories, ...groups.flatMap((group) => group.dropped)], 16, ({ id }) => {
+      const credit = report.credit.get(id);
+      return credit && { credit };
+    });
+  }
+
+  /** Some of the episodes go into the run folder, with what is known of each. */
+  #keep(
+    split: TrajectoryRecord["split"],
+    episodes: readonly Trajectory[],
+    maxGroups: number,
+    known: (trajectory: Trajectory) => Pick<RecordContext, "credit" | "sight"> | undefined = () => undefined,
+  ): void {
+    const { tokens } = this.#options.recipe.log;
+    const { tokenizer } = this.#folder;
+    const common = {
+      split,
+      step: this.#globalStep,
+      view: this.#view,
+      ...(tokens && { textOf: (id: number) => tokenizer.decode(Int32Array.of(id)) }),
+    };
     this.#run.keep(
-      step,
-      [...trajectories, ...groups.flatMap((group) => group.dropped)],
-      (trajectory) => {
-        const credit = report.credit.get(trajectory.id);
-        return recordOf(trajectory, { split: "train", step, ...textOf, ...(credit && { credit }) });
-      },
-      framesOf,
-      { maxGroups: 16 },
+      common.step,
+      episodes,
+      (trajectory) => recordOf(trajectory, { ...common, ...known(trajectory) }),
+      (trajectory) => framesOf(trajectory, this.#view),
+      { maxGroups },
     );
   }
 
@@ -453,10 +483,7 @@ class Trainer {
     });
     clock.mark("time/eval");
     this.#log("eval", { ...metrics, ...clock.times() });
-    const step = this.#globalStep;
-    this.#run.keep(step, trajectories, (trajectory) => recordOf(trajectory, { split: "eval", step }), framesOf, {
-      maxGroups: 24,
-    });
+    this.#keep("eval", trajectories, 24);
     return metrics["eval/success"] ?? 0;
   }
 
@@ -486,8 +513,12 @@ class Trainer {
     })) {
       trajectories.push(...group.trajectories);
     }
-    const { metrics } = await probeSight(sampler, trajectories);
+    const { metrics, gaps } = await probeSight(sampler, trajectories);
     this.#log("sight", metrics);
+    this.#keep("sight", trajectories, 24, ({ id }) => {
+      const sight = gaps.get(id);
+      return sight && { sight };
+    });
   }
 
   #log(kind: EventKind, metrics: Metrics, spans: NonNullable<RunEvent["spans"]> = []): void {
@@ -517,6 +548,14 @@ class Trainer {
     await this.#dropReferences();
   }
 
+  /** The best weights so far are always saved, whether or not a checkpoint is due. */
+  async #offerBest(score: number, groups = this.progress.groups): Promise<void> {
+    const best = await this.#run.checkpoints.bestScore();
+    if (best !== undefined && best.score >= score) return;
+    await this.#save(groups);
+    await this.#run.checkpoints.offerBest(this.#globalStep, score, "eval/success");
+  }
+
   /** A reference stays as long as a checkpoint that names it; every new one comes with a checkpoint. */
   async #dropReferences(): Promise<void> {
     const { recipe } = this.#options;
@@ -534,67 +573,6 @@ class Trainer {
 }
 
 const REFERENCES = "references";
-
-/** A folder of that name is whole, whenever the process dies. */
-async function replaceFolder(path: string, write: (folder: string) => Promise<void>): Promise<void> {
-  const making = `${path}.making`;
-  await rm(making, { recursive: true, force: true });
-  await write(making);
-  await rm(path, { recursive: true, force: true });
-  await rename(making, path);
-}
-
-/** The model's folder: the recipe's, or one made inside the run. */
-async function modelFolder(run: RunFolder, recipe: Recipe): Promise<string> {
-  if (typeof recipe.model === "string") {
-    if (!existsSync(join(recipe.model, "config.json"))) {
-      throw new ConfigError(
-        `There is no model in ${recipe.model}: name a Hugging Face folder, or make one with "saccade model create".`,
-      );
-    }
-    return recipe.model;
-  }
-  const path = join(run.path, "model");
-  if (existsSync(path)) return path;
-  const options = { preset: recipe.model.preset, seed: recipe.seed, ...recipe.model.set };
-  await replaceFolder(path, async (folder) => {
-    await createFolder(folder, options as never);
-  });
-  return path;
-}
-
-/** Where a step's time went. */
-class Clock {
-  readonly #start = Date.now();
-  readonly #began = performance.now();
-  readonly #parts: { name: string; from: number; ms: number }[] = [];
-  #last = this.#began;
-
-  mark(name: string): void {
-    const now = performance.now();
-    this.#parts.push({ name, from: this.#last - this.#began, ms: now - this.#last });
-    this.#last = now;
-  }
-
-  total(): number {
-    return (performance.now() - this.#began) / 1000;
-  }
-
-  times(): Record<string, number> {
-    const times: Record<string, number> = { "time/step": this.total() };
-    for (const [name, parts] of grouped(this.#parts, (part) => part.name))
-      times[name] = parts.reduce((sum, { ms }) => sum + ms / 1000, 0);
-    return times;
-  }
-
-  spans() {
-    return this.#parts.map(({ name, from, ms }) => ({
-      lane: name.replace("time/", ""),
-      start: this.#start + from,
-      ms,
-    }));
-  }
-}
 
 export function isExpected(error: unknown): error is SaccadeError {
   return error instanceof SaccadeError;

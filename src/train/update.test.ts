@@ -424,8 +424,8 @@ test("drift is what sampler and learner disagree by, per turn, and credit is kep
     const credit = report.credit.get(id);
     const { ids, sampled } = sequences[0] as Sequence;
     ids.forEach((token, i) => {
-      expect(credit?.advantages[0]?.[i]).toBeCloseTo(sampled[i] === 1 ? (wanted.get(token) as number) : 0, 6);
-      expect(credit?.learner[0]?.[i]).toBe(sampled[i] === 1 ? said(LEARNER as number, token) : 0);
+      expect(credit?.[0]?.advantages[i]).toBeCloseTo(sampled[i] === 1 ? (wanted.get(token) as number) : 0, 6);
+      expect(credit?.[0]?.seen?.logprobs[i]).toBe(sampled[i] === 1 ? said(LEARNER as number, token) : 0);
     });
   }
 });

@@ -6,6 +6,7 @@ import { ConfigError } from "../core/errors.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
 import type { Datum, Learner, Loss, LossReport, OptimizerParams, Sampler } from "../engine/engine.ts";
+import { clippedPositions } from "../engine/losses.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import { metricInfo } from "../run/metrics.ts";
 import type { OptionBag } from "./algorithm-options.ts";
@@ -34,11 +35,21 @@ export type UpdateReport = {
   readonly klCoefficient: number;
   /** False when a gradient was not finite and nothing was applied. */
   readonly applied: boolean;
-  /** Per episode, the credit of its tokens and what the learner thought of them, for the log. */
-  readonly credit: ReadonlyMap<
-    string,
-    { readonly advantages: Float32Array[]; readonly learner: (Float32Array | undefined)[] }
-  >;
+  /** Per episode and sequence, the credit of its tokens and what the learner thought of them, for the log. */
+  readonly credit: ReadonlyMap<string, readonly SequenceCredit[]>;
+};
+
+/** Arrays and positions are aligned to ids. */
+export type SequenceCredit = {
+  readonly advantages: Float32Array;
+  /** What the learner saw when it first met the sequence; absent while only the critic learned. */
+  readonly seen?: {
+    readonly logprobs: Float32Array;
+    /** Updates that this step had made by then: with none before it, whatever differs from the sampler is drift. */
+    readonly updatesBefore: number;
+  };
+  /** Tokens whose ratio met a bound of the loss in any epoch; absent where the loss has none. */
+  readonly clipped?: ReadonlySet<number>;
 };
 
 /** A row with the sequence it stands for. */
@@ -99,7 +110,7 @@ export async function update(
     filters,
     klCoefficient: coefficient,
     applied: report.applied,
-    credit: creditOf(kept, advantages, report.outputs),
+    credit: creditOf(kept, advantages, report.seen),
   };
 }
 
@@ -159,11 +170,13 @@ async function scoreLines(lines: readonly Line[], learners: Learners, recipe: Re
   });
 }
 
+type Seen = { first?: NonNullable<SequenceCredit["seen"]>; clipped?: Set<number> };
+
 type Learned = {
   readonly metrics: Record<string, number>;
   readonly applied: boolean;
-  /** The learner's log-probabilities when it first saw each line. */
-  readonly outputs: (Float32Array | undefined)[];
+  /** What the learner saw of each line. */
+  readonly seen: readonly Seen[];
 };
 
 async function learn(
@@ -175,7 +188,8 @@ async function learn(
   step: number,
 ): Promise<Learned> {
   const meter = new Meter();
-  const outputs: (Float32Array | undefined)[] = new Array(lines.length).fill(undefined);
+  const seen: Seen[] = lines.map(() => ({}));
+  let updates = 0;
   const loss = policyLossOf(recipe, mixSeed("loss", recipe.seed, step));
   const anchor = lossNames().includes(recipe.loss.name) ? getLoss(recipe.loss.name).anchor : "learner";
   const optimizer = scheduled(recipe.optimizer, recipe, step);
@@ -198,11 +212,16 @@ async function learn(
         );
         const report = await learners.policy.forwardBackward(data, loss);
         report.outputs.forEach((output, k) => {
-          outputs[members[k] as number] ??= shiftRight(output);
+          const entry = seen[members[k] as number] as Seen;
+          entry.first ??= { logprobs: shiftRight(output), updatesBefore: updates };
+          // A datum speaks of the id after its position.
+          const clipped = clippedPositions(loss, data[k] as Datum, output);
+          if (clipped) entry.clipped = new Set([...(entry.clipped ?? []), ...clipped.map((i) => i + 1)]);
         });
         // The first mini-batch meets the weights that sampled it (or older ones): whatever differs is drift.
         if (epoch === 0 && index === 0) drift = driftOf(chosen, report.outputs);
         const result = await learners.policy.step(optimizer);
+        updates += 1;
         meter.add("policy", report, data.length);
         meter.mean("optimizer/grad_norm", result.gradNorm);
         meter.count("optimizer/updates", result.applied ? 1 : 0);
@@ -218,7 +237,7 @@ async function learn(
   return {
     metrics: { ...meter.values(), ...drift?.metrics, "optimizer/learning_rate": optimizer.learningRate },
     applied,
-    outputs,
+    seen,
   };
 }
 
@@ -310,14 +329,18 @@ export function scheduled(
 function creditOf(
   lines: readonly Line[],
   advantages: readonly Float32Array[],
-  outputs: readonly (Float32Array | undefined)[],
-) {
-  const credit = new Map<string, { advantages: Float32Array[]; learner: (Float32Array | undefined)[] }>();
+  seen: readonly Seen[],
+): ReadonlyMap<string, readonly SequenceCredit[]> {
+  const credit = new Map<string, SequenceCredit[]>();
   lines.forEach((line, i) => {
-    const entry = credit.get(line.row.episode) ?? { advantages: [], learner: [] };
-    entry.advantages.push(advantages[i] as Float32Array);
-    entry.learner.push(outputs[i]);
-    credit.set(line.row.episode, entry);
+    const { first, clipped } = seen[i] as Seen;
+    const list = credit.get(line.row.episode) ?? [];
+    credit.set(line.row.episode, list);
+    list.push({
+      advantages: advantages[i] as Float32Array,
+      ...(first && { seen: first }),
+      ...(clipped && { clipped }),
+    });
   });
   return credit;
 }

@@ -159,7 +159,7 @@ export type TrajectoryRow = {
   readonly key: string;
   readonly id: string;
   readonly step: number;
-  readonly split: "train" | "eval";
+  readonly split: TrajectoryRecord["split"];
   readonly env: string;
   readonly seed: number;
   readonly group: string;
@@ -203,7 +203,7 @@ export type TrajectoryQuery = {
   readonly end?: string;
   /** True: at least one turn could not be read. */
   readonly parseFailure?: boolean;
-  readonly split?: "train" | "eval";
+  readonly split?: TrajectoryRecord["split"];
   /** Occurs, in any case, in a reply, action, feedback, error, later observation or the id. */
   readonly text?: string;
   readonly sort?: TrajectorySort;

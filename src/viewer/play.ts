@@ -16,6 +16,7 @@ import {
   listEnvs,
   makeEnv,
   makeProtocol,
+  playedWords,
   type Step,
   shorthandLabels,
   WorldEnv,
@@ -162,11 +163,11 @@ export class PlayRoom {
 
 async function step(session: Session, reply: string): Promise<void> {
   const done = await session.env.step(reply);
-  const { feedback, actions, parsed, valid } = done.info;
+  const { feedback, parsed, valid } = done.info;
   session.turns.push({
     observation: session.observation,
     reply,
-    actions: actions.map(({ name, payload }) => (payload === name ? name : `${name} ${JSON.stringify(payload)}`)),
+    actions: playedWords(done.info),
     parsed,
     valid,
     ...(feedback !== undefined && { feedback }),

@@ -190,7 +190,11 @@ async function compare(state: ViewerState, ids: readonly string[]) {
 
 function trajectoryQuery(query: URLSearchParams): TrajectoryQuery {
   const numbers = ["seed", "stepMin", "stepMax", "rewardMin", "rewardMax", "offset", "limit"] as const;
-  const choices = { split: ["train", "eval"], sort: ["step", "reward", "drift"], order: ["asc", "desc"] } as const;
+  const choices = {
+    split: ["train", "eval", "sight"],
+    sort: ["step", "reward", "drift"],
+    order: ["asc", "desc"],
+  } as const;
   const read: Record<string, string | number | boolean> = {};
   for (const name of ["env", "group", "end", "text"]) {
     const value = query.get(name);

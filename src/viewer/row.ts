@@ -50,8 +50,8 @@ export function rowOf(record: TrajectoryRecord): TrajectoryRow | undefined {
 
 function worstDrift({ tokens = [] }: TrajectoryRecord): number | undefined {
   let worst: number | undefined;
-  for (const { kinds, samplerLogprobs, learnerLogprobs } of tokens) {
-    if (learnerLogprobs === undefined) continue;
+  for (const { kinds, samplerLogprobs, learnerLogprobs, updatesBefore = 0 } of tokens) {
+    if (learnerLogprobs === undefined || updatesBefore > 0) continue;
     for (let i = 0; i < kinds.length; i++) {
       const [sampler, learner] = [samplerLogprobs[i], learnerLogprobs[i]];
       if (kinds[i] !== "s" || typeof sampler !== "number" || typeof learner !== "number") continue;
@@ -63,7 +63,7 @@ function worstDrift({ tokens = [] }: TrajectoryRecord): number | undefined {
 
 /** A frame agrees when the sampler was given one that was rendered for it, and the learner was given the same. */
 function compareHashes({ turns, tokens = [] }: TrajectoryRecord): TrajectoryRow["frames"] {
-  const rendered = new Set(turns.flatMap(({ frames, modelFrames }) => modelFrames ?? frames));
+  const rendered = new Set(turns.flatMap(({ frames, modelFrames = [] }) => [...frames, ...modelFrames]));
   const images = tokens.flatMap((sequence) => sequence.images);
   const differs = images.filter(
     ({ hash, learnerHash }) => !rendered.has(hash) || (learnerHash !== undefined && learnerHash !== hash),

@@ -5,7 +5,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { TrajectoryReply, TurnRecord } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
-import { count, duration, number, signed, temperatureWord } from "../format.ts";
+import { count, duration, number, signed, splitWord, temperatureWord } from "../format.ts";
 import { useKeys } from "../keys.tsx";
 import { Actions, Advantage, Choice, Frame, Outcome, Reply, Show } from "../parts.tsx";
 import { go, href, replace, setQuery } from "../route.ts";
@@ -73,7 +73,7 @@ function FilmStrip({ run, route, reply }: RunPageProps & { reply: TrajectoryRepl
         <span class="chip plain">reward {number(record.reward)}</span>
         <Advantage value={record.advantage?.mean} />
         <span class="faint">
-          step {record.step} · sibling {record.sibling} · {record.split === "eval" ? "evaluation" : "training"},{" "}
+          step {record.step} · sibling {record.sibling} · {splitWord(record.split)},{" "}
           {temperatureWord(record.temperature)} · {count(record.turns.length, "turn")}
         </span>
         <span class="space" />

@@ -6,7 +6,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { TrajectoryPage, TrajectoryRow, TrajectorySort } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
 import { Filters, filtersOf } from "../filters.tsx";
-import { count, number, percent, temperatureWord } from "../format.ts";
+import { count, number, percent, splitWord, temperatureWord } from "../format.ts";
 import { useKeys } from "../keys.tsx";
 import { usePages, WindowedList } from "../list.tsx";
 import { Advantage, Empty, Frame, Missing, Outcome } from "../parts.tsx";
@@ -141,7 +141,7 @@ export function EpisodeRow(props: { run: string; row: TrajectoryRow | undefined;
         <strong>{row.env}</strong>
         <small>
           seed {row.seed} · sibling {row.sibling}
-          {row.split === "eval" && ` · evaluation, ${temperatureWord(row.temperature)}`}
+          {row.split !== "train" && ` · ${splitWord(row.split)}, ${temperatureWord(row.temperature)}`}
         </small>
       </span>
       <span class="cell step">step {row.step}</span>

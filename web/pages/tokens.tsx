@@ -5,7 +5,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { TrajectoryReply } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
-import { number, signed } from "../format.ts";
+import { count, number, signed } from "../format.ts";
 import { useKeys } from "../keys.tsx";
 import { WindowedList } from "../list.tsx";
 import { Choice, Empty, Frame, Outcome, Show, strength } from "../parts.tsx";
@@ -59,6 +59,7 @@ function Tokens({ run, route, reply }: RunPageProps & { reply: TrajectoryReply }
     { keys: ["Escape", "o"], does: "back to the episode", run: () => go(href(["run", run, "episode", row.key])) },
   ]);
   const token = tokens[chosen];
+  const moved = sequences[part]?.updatesBefore ?? 0;
   return (
     <div class="page tokens-page">
       <div class="page-head">
@@ -106,7 +107,13 @@ function Tokens({ run, route, reply }: RunPageProps & { reply: TrajectoryReply }
         )}
         <aside class="token-side">
           {token && <Spelled run={run} token={token} />}
-          <h3>Worst drift</h3>
+          <h3>{moved > 0 ? "Moved most" : "Worst drift"}</h3>
+          {moved > 0 && (
+            <p class="faint">
+              The step had made {count(moved, "update")} before the learner saw this episode: what differs is what they
+              changed, not drift.
+            </p>
+          )}
           <ol class="worst">
             {worst.map((one) => (
               <li key={one.index}>

@@ -1,0 +1,35 @@
+import { existsSync } from "node:fs";
+import { rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { ConfigError } from "../core/errors.ts";
+import { createFolder } from "../model/index.ts";
+import type { RunFolder } from "../run/folder.ts";
+import type { Recipe } from "./recipe.ts";
+
+/** A folder of that name is whole, whenever the process dies. */
+export async function replaceFolder(path: string, write: (folder: string) => Promise<void>): Promise<void> {
+  const making = `${path}.making`;
+  await rm(making, { recursive: true, force: true });
+  await write(making);
+  await rm(path, { recursive: true, force: true });
+  await rename(making, path);
+}
+
+/** The model's folder: the recipe's, or one made inside the run. */
+export async function modelFolder(run: RunFolder, recipe: Recipe): Promise<string> {
+  if (typeof recipe.model === "string") {
+    if (!existsSync(join(recipe.model, "config.json"))) {
+      throw new ConfigError(
+        `There is no model in ${recipe.model}: name a Hugging Face folder, or make one with "saccade model create".`,
+      );
+    }
+    return recipe.model;
+  }
+  const path = join(run.path, "model");
+  if (existsSync(path)) return path;
+  const options = { preset: recipe.model.preset, seed: recipe.seed, ...recipe.model.set };
+  await replaceFolder(path, async (folder) => {
+    await createFolder(folder, options as never);
+  });
+  return path;
+}
