@@ -36,6 +36,8 @@ export type Sample = {
   readonly stopReason: StopReason;
   /** The weights that sampled it. */
   readonly version: number;
+  /** Milliseconds it waited until its pictures were encoded. */
+  readonly encodeMs?: number;
   readonly rawLogprobs?: Float32Array;
   readonly promptLogprobs?: Float32Array;
   readonly topLogprobs?: readonly (readonly { readonly id: number; readonly logprob: number }[])[];

@@ -24,6 +24,8 @@ export interface Agent {
   reply(messages: readonly Message[], signal: AbortSignal): Promise<string>;
   /** Why the last reply ended; absent: it was whole. */
   readonly stopReason?: StopReason;
+  /** Milliseconds of the last reply that went into its pictures. */
+  readonly encodeMs?: number;
   readonly temperature?: number;
   /** What was sampled, of agents that can be trained. */
   sequences?(): Sequence[];
@@ -177,6 +179,7 @@ class TokenAgent implements Agent {
   /** Every id of the episode. Under `joined` it is also the only ledger sampled from. */
   readonly #whole: TokenLedger;
   readonly #spans: TurnSpan[] = [];
+  #encodeMs = 0;
   /** Under `split`, one per turn. */
   readonly #ledgers: TokenLedger[] = [];
   /** Messages of the conversation that are in the ledger. */
@@ -204,6 +207,10 @@ class TokenAgent implements Agent {
     return this.#stopReason;
   }
 
+  get encodeMs(): number {
+    return this.#encodeMs;
+  }
+
   async reply(messages: readonly Message[], signal: AbortSignal): Promise<string> {
     const { model, temperature, sampling } = this.#options;
     const turn = this.#spans.length;
@@ -229,6 +236,7 @@ class TokenAgent implements Agent {
     this.#seen = messages.length;
     this.#ended = sample.ids.at(-1) === model.renderer.endOfTurn;
     this.#stopReason = sample.stopReason;
+    this.#encodeMs = sample.encodeMs ?? 0;
     return model.decode(sample.ids);
   }
 

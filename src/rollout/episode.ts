@@ -91,7 +91,9 @@ async function play(request: EpisodeRequest, record: Recording, signal: AbortSig
         stopReason: agent.stopReason ?? "stop",
         reward: step.reward,
         info: step.info,
+        startedAt: performance.timeOrigin + asked,
         sampleMs: answered - asked,
+        encodeMs: agent.encodeMs ?? 0,
         envMs: performance.now() - answered,
       });
       record.observation = step.observation;

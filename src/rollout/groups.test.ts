@@ -52,7 +52,7 @@ async function playAll(
 /** What must not depend on timing, as text. */
 function essence({ id, seed, trajectories }: PlayedGroup): string {
   return JSON.stringify({ id, seed, trajectories }, (key, value) => {
-    if (["sampleMs", "envMs", "retries"].includes(key)) return undefined;
+    if (["startedAt", "sampleMs", "encodeMs", "envMs", "retries"].includes(key)) return undefined;
     if (value instanceof Image) return value.hash;
     return ArrayBuffer.isView(value) ? Array.from(value as Float32Array).join() : value;
   });

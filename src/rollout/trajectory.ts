@@ -34,8 +34,11 @@ export type Turn = {
   readonly stopReason: "stop" | "length";
   readonly reward: number;
   readonly info: Step["info"];
-  /** Milliseconds waited for the sampler and for the environment. */
+  /** When the reply was asked for, in milliseconds since 1970. */
+  readonly startedAt: number;
+  /** Milliseconds waited for the reply (the first `encodeMs` of them for its pictures), and then for the environment. */
   readonly sampleMs: number;
+  readonly encodeMs: number;
   readonly envMs: number;
 };
 

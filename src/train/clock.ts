@@ -1,3 +1,6 @@
+/** Where the time of a run goes: the parts of a step, and when anything was encoded, sampled or stepped. */
+import type { Trajectory } from "../rollout/trajectory.ts";
+import type { Span } from "../run/events.ts";
 import { grouped } from "./measure.ts";
 
 /** Where a step's time went. */
@@ -31,4 +34,61 @@ export class Clock {
       ms,
     }));
   }
+}
+
+/** Most spans of a lane that a step logs. */
+const MAX_SPANS = 64;
+
+/**
+ * From many episodes at once to lanes that don't overlap: a lane is on while any episode was at it. In asynchronous runs the rollouts of
+ * later steps overlap this one's; an instant belongs to the step that is logged first.
+ */
+export class Lanes {
+  readonly #until = new Map<string, number>();
+
+  spans(trajectories: readonly Trajectory[]): Span[] {
+    const turns = trajectories.flatMap((trajectory) => trajectory.turns);
+    const lane = (name: string, at: (turn: (typeof turns)[number]) => readonly [start: number, ms: number]) => {
+      const free = this.#until.get(name) ?? 0;
+      const intervals = turns.map(at).flatMap(([start, ms]) => {
+        const [from, to] = [Math.max(start, free), start + ms];
+        return ms > 0 && to > from ? [{ from, to }] : [];
+      });
+      const merged = mergeIntervals(intervals, MAX_SPANS);
+      this.#until.set(name, Math.max(free, ...merged.map(({ to }) => to)));
+      return merged.map(({ from, to }) => ({ lane: name, start: from, ms: to - from }));
+    };
+    return [
+      ...lane("encode", ({ startedAt, encodeMs }) => [startedAt, encodeMs]),
+      ...lane("sample", ({ startedAt, encodeMs, sampleMs }) => [startedAt + encodeMs, sampleMs - encodeMs]),
+      ...lane("env", ({ startedAt, sampleMs, envMs }) => [startedAt + sampleMs, envMs]),
+    ];
+  }
+}
+
+type Interval = { readonly from: number; readonly to: number };
+
+/** The union, with the smallest gaps closed until at most `most` intervals are left. */
+export function mergeIntervals(intervals: readonly Interval[], most: number): Interval[] {
+  const union: { from: number; to: number }[] = [];
+  for (const { from, to } of [...intervals].sort((a, b) => a.from - b.from)) {
+    const last = union.at(-1);
+    if (last !== undefined && from <= last.to) last.to = Math.max(last.to, to);
+    else union.push({ from, to });
+  }
+  if (union.length <= most) return union;
+  const gapBefore = (i: number) => (union[i]?.from as number) - (union[i - 1]?.to as number);
+  const kept = new Set(
+    union
+      .map((_, i) => i)
+      .slice(1)
+      .sort((a, b) => gapBefore(b) - gapBefore(a))
+      .slice(0, most - 1),
+  );
+  const merged: { from: number; to: number }[] = [];
+  for (const [i, { from, to }] of union.entries()) {
+    if (i === 0 || kept.has(i)) merged.push({ from, to });
+    else (merged.at(-1) as { to: number }).to = to;
+  }
+  return merged;
 }

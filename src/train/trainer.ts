@@ -20,7 +20,7 @@ import type { EventKind, Metrics, RunEvent } from "../run/events.ts";
 import { openRun, type RunFolder } from "../run/folder.ts";
 import type { TrajectoryRecord } from "../run/trajectories.ts";
 import { checkEstimatorOptions } from "./advantages.ts";
-import { Clock } from "./clock.ts";
+import { Clock, Lanes } from "./clock.ts";
 import { type Correction, checkCorrection } from "./correction.ts";
 import { evaluate } from "./evaluate.ts";
 import { measureEpisodes, measureGroups } from "./measure.ts";
@@ -139,6 +139,7 @@ class Trainer {
   readonly #view: View;
   readonly #learners: { policy: Learner; critic?: Learner; reference?: Sampler };
   readonly #alarms = new AlarmWatch();
+  readonly #lanes = new Lanes();
   /** The newest weights last; older ones while episodes may still play with them. */
   #samplers: Sampler[] = [];
   #skipped = 0;
@@ -423,7 +424,7 @@ class Trainer {
     };
     const own = await onStep?.({ step: this.progress.step, metrics, policy: this.#learners.policy });
     for (const [name, value] of Object.entries(own ?? {})) metrics[`custom/${name}`] = value;
-    this.#log("train", metrics, clock.spans());
+    this.#log("train", metrics, [...this.#lanes.spans(trajectories), ...clock.spans()]);
     this.#keep("train", [...trajectories, ...groups.flatMap((group) => group.dropped)], 16, ({ id }) => {
       const credit = report.credit.get(id);
       return credit && { credit };

@@ -50,7 +50,7 @@ export type SequenceResult = {
 };
 
 export type SampleResult = {
-  readonly sample: Omit<Sample, "version">;
+  readonly sample: Omit<Sample, "version" | "encodeMs">;
   /** Prompt ids found in the cache, and prompt ids computed. */
   readonly cached: number;
   readonly prefilled: number;

@@ -60,6 +60,7 @@ export class NativeSampler implements Sampler {
         `A prompt of ${prompt.ids.length} ids leaves no room in the model's context of ${this.#model.config.text.maxPositions}. Use fewer turns or smaller pictures.`,
       );
     }
+    const asked = performance.now();
     const spans = await Promise.all(
       prompt.images.map(async ({ start, length, image }): Promise<SampleSpan> => {
         const { frame, features } = await this.#host.frames.features(this.#model, image);
@@ -67,6 +68,7 @@ export class NativeSampler implements Sampler {
         return { start, length, frame, features };
       }),
     );
+    const encodeMs = performance.now() - asked;
     signal?.throwIfAborted();
     this.#checkOpen();
     const { pool, counts } = this.#host;
@@ -87,7 +89,7 @@ export class NativeSampler implements Sampler {
     counts.cachedTokens += cached;
     counts.prefilledTokens += prefilled;
     counts.decodedTokens += sample.ids.length;
-    return { ...sample, version: this.version };
+    return { ...sample, version: this.version, encodeMs };
   }
 
   async score(data: readonly Datum[]): Promise<Scores[]> {
