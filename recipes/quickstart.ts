@@ -1,6 +1,6 @@
 /**
  * The quickstart: a tiny Qwen3-VL learns to cross frozen lakes that it sees as 64×64 pictures (16 pixels a cell, four tokens a frame). It first
- * clones noisy play, half of whose moves are random, so it knows more than it does; then reward alone separates good moves from bad.
+ * clones noisy play, more than half of whose moves are random, so it knows more than it does; then reward alone separates good moves from bad.
  */
 import { defineRecipe } from "saccade";
 
@@ -22,7 +22,7 @@ export default defineRecipe({
   ],
   warmStart: {
     episodes: 32_000,
-    noise: 0.5,
+    noise: 0.55,
     batch: 16,
     optimizer: { name: "muon", learningRate: 0.015, adamLearningRate: 0.003 },
   },

@@ -36,8 +36,6 @@ export type Sample = {
   readonly stopReason: StopReason;
   /** The weights that sampled it. */
   readonly version: number;
-  /** Milliseconds it waited until its pictures were encoded. */
-  readonly encodeMs?: number;
   readonly rawLogprobs?: Float32Array;
   readonly promptLogprobs?: Float32Array;
   readonly topLogprobs?: readonly (readonly { readonly id: number; readonly logprob: number }[])[];
@@ -155,7 +153,12 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-export type SampleContext = { readonly sequence: string; readonly signal?: AbortSignal };
+export type SampleContext = {
+  readonly sequence: string;
+  readonly signal?: AbortSignal;
+  /** Called when the prompt's pictures are encoded, by engines that know. */
+  readonly onSeen?: () => void;
+};
 
 /** A snapshot: answers with its version until closed. */
 export interface Sampler {

@@ -218,6 +218,11 @@ class TokenAgent implements Agent {
     signal.throwIfAborted();
     const ledger = this.#open(given);
     const start = this.#whole.length - given.ids.length;
+    const asked = performance.now();
+    this.#encodeMs = 0;
+    const onSeen = () => {
+      this.#encodeMs = performance.now() - asked;
+    };
     const sample = await this.#sampler.sample(
       ledger.prompt(),
       {
@@ -227,7 +232,7 @@ class TokenAgent implements Agent {
         seed: mixSeed(this.#context.samplingSeed, this.#context.seed, this.#context.sibling, turn),
         stopIds: model.stopIds,
       },
-      { sequence: this.#sequence, signal },
+      { sequence: this.#sequence, signal, onSeen },
     );
     signal.throwIfAborted();
     ledger.sample(sample, turn);
@@ -236,7 +241,6 @@ class TokenAgent implements Agent {
     this.#seen = messages.length;
     this.#ended = sample.ids.at(-1) === model.renderer.endOfTurn;
     this.#stopReason = sample.stopReason;
-    this.#encodeMs = sample.encodeMs ?? 0;
     return model.decode(sample.ids);
   }
 

@@ -148,11 +148,19 @@ export class Decoder {
       const from = Math.max(span.start, position);
       const to = Math.min(span.start + span.length, end);
       if (from >= to) return [];
-      return [
-        { row: from - position, count: to - from, from: from - span.start, features: viewFeatures(span.features) },
-      ];
+      return [{ row: from - position, count: to - from, from: from - span.start, features: this.#view(span.features) }];
     });
     return { cache, slot, position, ids, positions: drawing.positions.subarray(position * 3, end * 3), features };
+  }
+
+  #view(features: FeatureRef): ImageFeatures {
+    const levels = 1 + this.#network.config.vision.deepstackIndexes.length;
+    const length = features.byteLength / 4 / levels;
+    const [main, ...deepstack] = Array.from(
+      { length: levels },
+      (_, level) => new Float32Array(features, level * length * 4, length),
+    );
+    return { main: main as F32, deepstack };
   }
 
   /** Draws an id for every sequence whose prompt is complete. */
@@ -221,9 +229,4 @@ export class Decoder {
 /** Prompt ids that are not in the cache yet. */
 function promptLeft({ request, cached }: Active): number {
   return Math.max(0, request.ids.length - cached.filled);
-}
-
-function viewFeatures(levels: FeatureRef): ImageFeatures {
-  const [main, ...deepstack] = levels.map((buffer) => new Float32Array(buffer));
-  return { main: main as F32, deepstack };
 }

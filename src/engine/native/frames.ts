@@ -5,20 +5,29 @@
  */
 import type { Image } from "../../core/image.ts";
 import { EngineError } from "../errors.ts";
-import type { FeatureRef, FrameRef, FrameShape, ModelRef } from "./jobs.ts";
-import type { Pool } from "./pool.ts";
+import type { FeatureRef, FrameRef, FrameShape, ModelRef, RawPicture } from "./jobs.ts";
+import { type Pool, reviveError } from "./pool.ts";
 
 /** A 4K screen. Larger pictures would hold up the main thread for no gain: the model shrinks them. */
 const MOST_PIXELS = 3840 * 2160;
 const PATCH_BYTES = 128 * 1024 ** 2;
 const FEATURE_BYTES = 128 * 1024 ** 2;
 const SPARE_BYTES = 64 * 1024 ** 2;
+/** Pictures in one job: with more, the other sequences of that worker would wait long. */
+const MOST_SEEN_AT_ONCE = 16;
 /** After so many the counting of distinct frames begins anew. */
 const MOST_SEEN = 100_000;
 
 /** A picture through the eyes of certain weights. */
 export type SeenFrame = { readonly frame: FrameShape; readonly features: FeatureRef };
 type Entry = { readonly size: string; users: number; frame: Promise<FrameRef>; ready: FrameRef | undefined };
+type Tell = (frame: FrameRef | Error) => void;
+type Wish = {
+  readonly model: ModelRef;
+  readonly image: Image;
+  readonly resolve: (seen: SeenFrame) => void;
+  readonly reject: (error: Error) => void;
+};
 
 export class Frames {
   readonly #pool: Pool;
@@ -30,6 +39,8 @@ export class Frames {
   #patchBytes = 0;
   #spareBytes = 0;
   #featureBytes = 0;
+  /** Pictures to be seen, asked for in this turn of the event loop. */
+  #wishes: Wish[] = [];
   /** Frames seen by each model. */
   readonly #seen = new Map<number, Set<string>>();
   #encoded = 0;
@@ -71,7 +82,7 @@ export class Frames {
     try {
       const found = await entry.seen;
       if (this.#features.get(key) === entry) {
-        for (const level of found.features) entry.bytes += level.byteLength;
+        entry.bytes = found.features.byteLength;
         this.#featureBytes += entry.bytes;
         this.#trimFeatures();
       }
@@ -92,11 +103,64 @@ export class Frames {
     }
   }
 
+  /** Episodes end their turns together: what they then show goes to the workers in a few jobs, not in one for each picture. */
   #encode(model: ModelRef, image: Image): Promise<SeenFrame> {
-    return this.withPatches(model.folder, [image], async ([frame]) => {
-      const { patches, ...shape } = frame as FrameRef;
-      return { frame: shape, features: await this.#pool.run({ kind: "encode", model, frame: { ...shape, patches } }) };
+    return new Promise((resolve, reject) => {
+      if (this.#wishes.length === 0) setImmediate(() => this.#grant());
+      this.#wishes.push({ model, image, resolve, reject });
     });
+  }
+
+  #grant(): void {
+    const wishes = this.#wishes;
+    this.#wishes = [];
+    const models = new Map<number, Wish[]>();
+    for (const wish of wishes) models.set(wish.model.id, [...(models.get(wish.model.id) ?? []), wish]);
+    for (const same of models.values()) {
+      const share = Math.min(MOST_SEEN_AT_ONCE, Math.ceil(same.length / this.#pool.threads));
+      for (let at = 0; at < same.length; at += share) void this.#see(same.slice(at, at + share));
+    }
+  }
+
+  /** Settles these wishes, all of one model. */
+  async #see(wishes: readonly Wish[]): Promise<void> {
+    const { model } = wishes[0] as Wish;
+    const held: { readonly wish: Wish; readonly entry: Entry; readonly raw?: RawPicture; readonly tell?: Tell }[] = [];
+    for (const wish of wishes) {
+      try {
+        const known = this.#known(model.folder, wish.image);
+        const found = known ? { entry: known } : this.#expect(model.folder, wish.image);
+        found.entry.users += 1;
+        held.push({ wish, ...found });
+      } catch (error) {
+        wish.reject(error as Error);
+      }
+    }
+    try {
+      const pictures = await Promise.all(held.map(({ raw, entry }) => raw ?? entry.frame));
+      const seen = pictures.length === 0 ? [] : await this.#pool.run({ kind: "see", model, pictures });
+      for (const [i, { wish, tell }] of held.entries()) {
+        const one = seen[i] as (typeof seen)[number];
+        if ("error" in one) {
+          const error = reviveError(one.error);
+          tell?.(error);
+          wish.reject(error);
+          continue;
+        }
+        const { hash } = wish.image;
+        const { patches: _, ...shape } = one.frame;
+        tell?.({ hash, ...one.frame });
+        wish.resolve({ frame: { hash, ...shape }, features: one.features });
+      }
+    } catch (error) {
+      for (const { wish, tell } of held) {
+        tell?.(error as Error);
+        wish.reject(error as Error);
+      }
+    } finally {
+      for (const { entry } of held) entry.users -= 1;
+      this.#trimPatches();
+    }
   }
 
   #count(model: number, hash: string): void {
@@ -109,41 +173,52 @@ export class Frames {
   }
 
   #entry(folder: string, image: Image): Entry {
-    if (image.width * image.height > MOST_PIXELS) {
-      throw new EngineError(
-        `A ${image.width}×${image.height} picture is too large for the embedded engine, which takes up to ${MOST_PIXELS} pixels. Make it smaller first.`,
-      );
-    }
+    const known = this.#known(folder, image);
+    if (known !== undefined) return known;
+    const { entry, raw, tell } = this.#expect(folder, image);
+    this.#pool.run({ kind: "preprocess", folder, ...raw }).then((frame) => tell({ hash: image.hash, ...frame }), tell);
+    return entry;
+  }
+
+  /** The patches of a picture, used last. */
+  #known(folder: string, image: Image): Entry | undefined {
     const key = `${folder}:${image.hash}`;
-    let entry = this.#patches.get(key);
-    if (entry !== undefined) this.#patches.delete(key);
-    else entry = this.#preprocess(folder, image, key);
+    const entry = this.#patches.get(key);
+    if (entry === undefined) return undefined;
+    this.#patches.delete(key);
     this.#patches.set(key, entry);
     return entry;
   }
 
-  #preprocess(folder: string, image: Image, key: string): Entry {
+  /** A place for the patches of a new picture; `tell` brings them, or why there are none. */
+  #expect(folder: string, image: Image): { readonly entry: Entry; readonly raw: RawPicture; readonly tell: Tell } {
     const { width, height, hash } = image;
+    if (width * height > MOST_PIXELS) {
+      throw new EngineError(
+        `A ${width}×${height} picture is too large for the embedded engine, which takes up to ${MOST_PIXELS} pixels. Make it smaller first.`,
+      );
+    }
+    const key = `${folder}:${hash}`;
     const size = `${folder}:${width}x${height}`;
     const into = this.#spare.get(size)?.pop();
     this.#spareBytes -= into?.byteLength ?? 0;
     // A view of a larger buffer would take all of it along.
     const data = image.data.byteLength === image.data.buffer.byteLength ? image.data : image.data.slice();
-    const job = this.#pool.run({ kind: "preprocess", folder, image: { width, height, data }, ...(into && { into }) });
-    const entry: Entry = {
-      size,
-      users: 0,
-      ready: undefined,
-      frame: job.then((frame) => {
-        entry.ready = { hash, ...frame };
-        this.#patchBytes += frame.patches.byteLength;
-        return entry.ready;
-      }),
-    };
-    entry.frame.catch(() => {
+    let tell: Tell = () => {};
+    const frame = new Promise<FrameRef>((resolve, reject) => {
+      tell = (found) => {
+        if (found instanceof Error) return reject(found);
+        entry.ready = found;
+        this.#patchBytes += found.patches.byteLength;
+        resolve(found);
+      };
+    });
+    const entry: Entry = { size, users: 0, ready: undefined, frame };
+    this.#patches.set(key, entry);
+    frame.catch(() => {
       if (this.#patches.get(key) === entry) this.#patches.delete(key);
     });
-    return entry;
+    return { entry, raw: { image: { width, height, data }, ...(into && { into }) }, tell };
   }
 
   #trimPatches(): void {

@@ -30,8 +30,14 @@ export type FrameShape = { readonly hash: string; readonly gridH: number; readon
 /** With its patches, in shared memory. */
 export type FrameRef = FrameShape & { readonly patches: SharedArrayBuffer };
 
-/** What the vision tower made of a picture: the rows for the placeholders, then those of each DeepStack level. */
-export type FeatureRef = readonly SharedArrayBuffer[];
+/** `into` is a buffer that held a picture of the same size. */
+export type RawPicture = {
+  readonly image: { readonly width: number; readonly height: number; readonly data: Uint8Array };
+  readonly into?: SharedArrayBuffer;
+};
+
+/** What the vision tower made of a picture: the rows for the placeholders, then as many of each DeepStack level. */
+export type FeatureRef = SharedArrayBuffer;
 
 /** Ids start..start+length-1 are the placeholders of a picture. */
 export type Span<Frame> = { readonly start: number; readonly length: number; readonly frame: Frame };
@@ -50,7 +56,7 @@ export type SequenceResult = {
 };
 
 export type SampleResult = {
-  readonly sample: Omit<Sample, "version" | "encodeMs">;
+  readonly sample: Omit<Sample, "version">;
   /** Prompt ids found in the cache, and prompt ids computed. */
   readonly cached: number;
   readonly prefilled: number;
@@ -69,12 +75,12 @@ export type Jobs = {
   save: [{ model: ModelRef; folder: string; optimizer?: { moments: Moments; step: number } }, null];
   /** Reads weights, and the optimizer's state if it is there, into the buffers; gives the step. */
   restore: [{ model: ModelRef; folder: string; moments: Moments }, { step: number }];
-  /** `into` is a buffer that held a picture of the same size. */
-  preprocess: [
-    { folder: string; image: { width: number; height: number; data: Uint8Array }; into?: SharedArrayBuffer },
-    Omit<FrameRef, "hash">,
+  preprocess: [{ folder: string } & RawPicture, Omit<FrameRef, "hash">];
+  /** Preprocesses what is raw and passes all pictures through the vision tower; a bad one does not spoil the others. */
+  see: [
+    { model: ModelRef; pictures: readonly (Omit<FrameRef, "hash"> | RawPicture)[] },
+    ({ frame: Omit<FrameRef, "hash">; features: FeatureRef } | { error: WireError })[],
   ];
-  encode: [{ model: ModelRef; frame: FrameRef }, FeatureRef];
   /** One pass over sequences that lie end to end. With a loss, gradients add up in `gradient`. */
   pack: [
     {
@@ -126,8 +132,6 @@ export type Note =
   | { readonly note: "forget"; readonly model: number };
 
 export type Request = { readonly id: number; readonly job: Job } | Note;
-export type Reply = {
-  readonly id: number;
-  readonly result?: unknown;
-  readonly error?: { readonly name: string; readonly message: string; readonly stack?: string };
-};
+export type Reply = { readonly id: number; readonly result?: unknown; readonly error?: WireError };
+/** Errors lose their class between threads. */
+export type WireError = { readonly name: string; readonly message: string; readonly stack?: string };

@@ -6,7 +6,7 @@
 
 export const SHARDS = 8;
 /** A smaller shard would spend more on its own gradient and on narrow matrices than it gains by running beside others. */
-const SHARD_TOKENS = 1024;
+const SHARD_TOKENS = 2048;
 /** A longer sequence is a pack of its own. */
 export const PACK_TOKENS = 4096;
 

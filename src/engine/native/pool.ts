@@ -143,7 +143,7 @@ function closedError(): EngineError {
 }
 
 /** Errors lose their class between threads. */
-function reviveError({ name, message, stack }: NonNullable<Reply["error"]>): Error {
+export function reviveError({ name, message, stack }: NonNullable<Reply["error"]>): Error {
   const types = { ConfigError, DataError, ImageError, EngineError };
   const type = types[name as keyof typeof types];
   const error =

@@ -1,6 +1,7 @@
 import { cp, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Image } from "../../core/image.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { loadFolder } from "../../model/folder.ts";
 import type { Datum, ModelInput, Sampler, SamplingParams } from "../engine.ts";
@@ -263,4 +264,16 @@ describe("endings", () => {
     await expect(engine.sampler(broken)).rejects.toMatchObject({ name: "DataError" });
     expect((await draw()).ids).toHaveLength(12);
   });
+});
+
+test("a picture that can't be used fails its own sample and no other that came with it", async () => {
+  const good = prompt(1);
+  const bad = {
+    ...good,
+    images: good.images.map((span) => ({ ...span, image: new Image(3200, 8, new Uint8Array(3200 * 8 * 3)) })),
+  };
+  const asked = [good, bad, prompt(2)].map((input, i) => sampler.sample(input, plain, { sequence: `batch ${i}` }));
+  const outcomes = await Promise.allSettled(asked);
+  expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+  expect(outcomes[1]).toMatchObject({ reason: { name: "ImageError" } });
 });

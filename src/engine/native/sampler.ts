@@ -52,7 +52,11 @@ export class NativeSampler implements Sampler {
     }
   }
 
-  async #sample(prompt: ModelInput, params: SamplingParams, { sequence, signal }: SampleContext): Promise<Sample> {
+  async #sample(
+    prompt: ModelInput,
+    params: SamplingParams,
+    { sequence, signal, onSeen }: SampleContext,
+  ): Promise<Sample> {
     signal?.throwIfAborted();
     const room = this.#model.config.text.maxPositions - prompt.ids.length;
     if (room < 1) {
@@ -60,7 +64,6 @@ export class NativeSampler implements Sampler {
         `A prompt of ${prompt.ids.length} ids leaves no room in the model's context of ${this.#model.config.text.maxPositions}. Use fewer turns or smaller pictures.`,
       );
     }
-    const asked = performance.now();
     const spans = await Promise.all(
       prompt.images.map(async ({ start, length, image }): Promise<SampleSpan> => {
         const { frame, features } = await this.#host.frames.features(this.#model, image);
@@ -68,7 +71,7 @@ export class NativeSampler implements Sampler {
         return { start, length, frame, features };
       }),
     );
-    const encodeMs = performance.now() - asked;
+    onSeen?.();
     signal?.throwIfAborted();
     this.#checkOpen();
     const { pool, counts } = this.#host;
@@ -89,7 +92,7 @@ export class NativeSampler implements Sampler {
     counts.cachedTokens += cached;
     counts.prefilledTokens += prefilled;
     counts.decodedTokens += sample.ids.length;
-    return { ...sample, version: this.version, encodeMs };
+    return { ...sample, version: this.version };
   }
 
   async score(data: readonly Datum[]): Promise<Scores[]> {

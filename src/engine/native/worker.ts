@@ -4,9 +4,10 @@ import { Image } from "../../core/image.ts";
 import type { TokenStream } from "../../model/tokenizer.ts";
 import { EngineError } from "../errors.ts";
 import { loadModel, restoreModel, saveModel } from "./files.ts";
-import type { FeatureRef, Job, JobOf, Jobs, Note, Reply, Request } from "./jobs.ts";
+import type { Job, JobOf, Jobs, Note, Reply, Request, WireError } from "./jobs.ts";
 import { kernelInfo } from "./kernels/index.ts";
 import { Models } from "./models.ts";
+import type { ImageFeatures } from "./network.ts";
 import { Optimizer } from "./optimizer.ts";
 import { runPack } from "./pack.ts";
 import { Tape } from "./tape.ts";
@@ -25,28 +26,45 @@ const handlers: {
   save: (job) => saveModel(known(), job),
   restore: (job) => restoreModel(known(), job),
   preprocess,
-  encode,
+  see,
   pack: (job) => runPack(known().network(job.model), known().arena, job),
   reduce,
   update,
   sample,
 };
 
-async function preprocess({ folder, image, into }: JobOf<"preprocess">): Promise<Jobs["preprocess"][1]> {
+async function preprocess({ folder, image, into }: Jobs["preprocess"][0]): Promise<Jobs["preprocess"][1]> {
   const { processor } = await known().folder(folder);
   const { patches, gridH, gridW } = processor.preprocess(new Image(image.width, image.height, image.data));
   return { patches: share(patches, into), gridH, gridW };
 }
 
-function encode({ model, frame }: JobOf<"encode">): FeatureRef {
+async function see({ model, pictures }: JobOf<"see">): Promise<Jobs["see"][1]> {
+  const frames = await Promise.all(
+    pictures.map((picture) =>
+      "patches" in picture ? picture : preprocess({ folder: model.folder, ...picture }).catch(wireError),
+    ),
+  );
   const { arena, kernels } = known();
   const tape = new Tape(kernels, arena, "inference");
   try {
-    const image = { patches: new Float32Array(frame.patches), gridH: frame.gridH, gridW: frame.gridW };
-    return known()
-      .network(model)
-      .encode(tape, [image])
-      .flatMap(({ main, deepstack }) => [main, ...deepstack].map((level) => share(level)));
+    const sound = frames.flatMap((frame) => ("patches" in frame ? [frame] : []));
+    const images = sound.map(({ patches, gridH, gridW }) => ({ patches: new Float32Array(patches), gridH, gridW }));
+    const seen = new Map(
+      known()
+        .network(model)
+        .encode(tape, images)
+        .map((levels, i) => [sound[i], levels]),
+    );
+    return frames.map((frame) => {
+      if (!("patches" in frame)) return { error: frame };
+      const { main, deepstack } = seen.get(frame) as ImageFeatures;
+      const features = new SharedArrayBuffer(main.byteLength * (1 + deepstack.length));
+      [main, ...deepstack].forEach((level, at) => {
+        new Float32Array(features, at * main.byteLength, main.length).set(level);
+      });
+      return { frame, features };
+    });
   } finally {
     tape.release();
   }
@@ -125,9 +143,13 @@ async function answer(id: number, job: Job): Promise<Reply> {
     const handler = handlers[job.kind] as (job: Job, id: number) => unknown;
     return { id, result: await handler(job, id) };
   } catch (error) {
-    const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
-    return { id, error: { name, message, ...(stack !== undefined && { stack }) } };
+    return { id, error: wireError(error) };
   }
+}
+
+function wireError(error: unknown): WireError {
+  const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
+  return { name, message, ...(stack !== undefined && { stack }) };
 }
 
 parentPort?.on("message", (request: Request) => {
