@@ -56,7 +56,24 @@ function attention(count: number, length: number, heads: number, kvHeads: number
   const flops = count * heads * length * (length + 1) * dim;
   const name = `${count}×${length} tokens, ${heads}/${kvHeads} heads of ${dim}`;
   report(`attention ${name}`, 2 * flops, () =>
-    k.attention(out, wide, lse, q, wide, keys, narrow, values, narrow, segments, heads, kvHeads, dim, dim ** -0.5, 1),
+    k.attention(
+      out,
+      wide,
+      lse,
+      q,
+      wide,
+      keys,
+      narrow,
+      values,
+      narrow,
+      segments,
+      segments,
+      heads,
+      kvHeads,
+      dim,
+      dim ** -0.5,
+      1,
+    ),
   );
   const [dq, dk, dv] = [array(rows * wide), array(rows * narrow), array(rows * narrow)];
   report(`  backward`, 5 * flops, () =>
@@ -74,6 +91,7 @@ function attention(count: number, length: number, heads: number, kvHeads: number
       narrow,
       values,
       narrow,
+      segments,
       segments,
       heads,
       kvHeads,

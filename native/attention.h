@@ -83,22 +83,43 @@ static void attend(float* out, Size ldo, float* lse, Size ldl, const float* q, S
   }
 }
 
+/** The query rows that are asked for, as (start, length) pairs in ascending order; a walk over segments takes them one segment at a time. */
+struct Queries {
+  const int32_t* at;
+  Size count;
+  /** The pairs that lie in rows start..start+length-1; they must come after those taken before. */
+  Queries take(Size start, Size length) {
+    while (count > 0 && at[0] < start) at += 2, count--;
+    Queries own = {at, 0};
+    for (; count > 0 && at[0] < start + length; at += 2, count--) own.count++;
+    return own;
+  }
+  /** each(first, last): positions in the segment that starts at `start`, last exclusive. */
+  template <class F> void for_ranges(Size start, F each) const {
+    for (Size r = 0; r < count; r++) each(at[2 * r] - start, at[2 * r] - start + at[2 * r + 1]);
+  }
+};
+
 static void attention(float* out, Size ldo, float* lse, const float* q, Size ldq, const float* k, Size ldk, const float* v, Size ldv,
-                      const int32_t* segments, Size count, Size heads, Size kvHeads, Size dim, float scale, bool causal) {
+                      const int32_t* segments, Size count, Queries asked, Size heads, Size kvHeads, Size dim, float scale, bool causal) {
   const Size group = heads / kvHeads, wide = round_up(dim, 8);
   for (Size s = 0; s < count; s++) {
     const Size start = segments[2 * s], length = segments[2 * s + 1];
+    const Queries own = asked.take(start, length);
+    if (own.count == 0) continue;
     float* keys = segment_scratch.need(round_up(length, kPanel) * dim + length * wide);
     float* values = keys + round_up(length, kPanel) * dim;
     for (Size h = 0; h < kvHeads; h++) {
       pack_panels(keys, k + start * ldk + h * dim, ldk, length, dim, true);
       copy_rows(values, wide, v + start * ldv + h * dim, ldv, length, dim);
       for (Size g = h * group; g < (h + 1) * group; g++)
-        for (Size i = 0; i < length; i += kQueries) {
-          const Size rows = length - i < kQueries ? length - i : kQueries, row = start + i;
-          attend(out + row * ldo + g * dim, ldo, lse + row * heads + g, heads, q + row * ldq + g * dim, ldq, keys, values, rows,
-                 causal ? i + 1 : length, causal, dim, scale);
-        }
+        own.for_ranges(start, [&](Size first, Size last) {
+          for (Size i = first; i < last; i += kQueries) {
+            const Size rows = last - i < kQueries ? last - i : kQueries, row = start + i;
+            attend(out + row * ldo + g * dim, ldo, lse + row * heads + g, heads, q + row * ldq + g * dim, ldq, keys, values, rows,
+                   causal ? i + 1 : length, causal, dim, scale);
+          }
+        });
     }
   }
 }
@@ -171,10 +192,11 @@ static void attention_cached(float* out, Size ldo, const float* q, Size ldq, con
 
 static void attention_backward(float* dq, float* dk, float* dv, const float* dout, Size ldo, const float* out, const float* lse,
                                const float* q, Size ldq, const float* k, Size ldk, const float* v, Size ldv, const int32_t* segments,
-                               Size count, Size heads, Size kvHeads, Size dim, float scale, bool causal) {
+                               Size count, Queries asked, Size heads, Size kvHeads, Size dim, float scale, bool causal) {
   const Size group = heads / kvHeads, wide = round_up(dim, 8);
   for (Size s = 0; s < count; s++) {
     const Size start = segments[2 * s], length = segments[2 * s + 1], rows16 = round_up(length, kPanel);
+    const Queries own = asked.take(start, length);
     float* part = segment_scratch.need(rows16 * (2 * dim + 6 * wide) + length);
     const auto take = [&](Size floats) { float* at = part; part += floats; return at; };
     // Whole-segment operands of one head, dense and padded: panels for products with a transposed right-hand side, rows for the rest.
@@ -194,15 +216,17 @@ static void attention_backward(float* dq, float* dk, float* dv, const float* dou
         copy_rows(queries, wide, q + start * ldq + g * dim, ldq, length, dim);
         copy_rows(douts, wide, dout + start * ldo + g * dim, ldo, length, dim);
         memset(dqueries, 0, length * wide * sizeof(float));
-        for (Size i = 0; i < length; i++) {
-          const float *a = dout + (start + i) * ldo + g * dim, *b = out + (start + i) * ldo + g * dim;
-          dots[i] = sum_row(dim, [&](Size d, Size lanes) { return load(a + d, lanes) * load(b + d, lanes); });
-        }
+        own.for_ranges(start, [&](Size first, Size last) {
+          for (Size i = first; i < last; i++) {
+            const float *a = dout + (start + i) * ldo + g * dim, *b = out + (start + i) * ldo + g * dim;
+            dots[i] = sum_row(dim, [&](Size d, Size lanes) { return load(a + d, lanes) * load(b + d, lanes); });
+          }
+        });
         const float* logSums = lse + start * heads + g;
-        for (Size j = 0; j < length; j += kTileKeys) {
+        for (Size j = 0; j < length; j += kTileKeys) own.for_ranges(start, [&](Size first, Size last) {
           const Size cols = length - j < kTileKeys ? length - j : kTileKeys;
-          for (Size i = causal ? j : 0, rows; i < length; i += rows) {
-            rows = length - i < kTileQueries ? length - i : kTileQueries;
+          for (Size i = causal && first < j ? j : first, rows; i < last; i += rows) {
+            rows = last - i < kTileQueries ? last - i : kTileQueries;
             const Size most = causal && i + rows - j < cols ? i + rows - j : cols, n = round_up(most, 8);
             block(weights, kTileKeys, {queries + i * wide, wide, false}, {keyPanels + j * dim, kPanel, dim * kPanel}, rows, n, dim, false);
             block(slopes, kTileKeys, {douts + i * wide, wide, false}, {valuePanels + j * dim, kPanel, dim * kPanel}, rows, n, dim, false);
@@ -223,7 +247,7 @@ static void attention_backward(float* dq, float* dk, float* dv, const float* dou
             block(dkeys + j * wide, wide, {slopes, kTileKeys, true}, {queries + i * wide, wide, kPanel}, most, wide, rows, true);
             block(dqueries + i * wide, wide, {slopes, kTileKeys, false}, {keys + j * wide, wide, kPanel}, rows, wide, most, true);
           }
-        }
+        });
         for (Size i = 0; i < length; i++) memcpy(dq + (start + i) * ldq + g * dim, dqueries + i * wide, dim * sizeof(float));
       }
       for (Size i = 0; i < length; i++) {

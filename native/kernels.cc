@@ -30,6 +30,19 @@ INLINE Size segments_end(I32 segments) {
   return end;
 }
 
+/** Throws unless the (start, length) pairs of rows ascend and lie inside the segments. */
+static void check_queries(I32 segments, I32 queries) {
+  Size s = 0, end = 0;
+  for (Size i = 0; i + 1 < queries.size; i += 2) {
+    const Size start = queries.at[i], last = start + queries.at[i + 1];
+    const auto segment_end = [&] { return static_cast<Size>(segments.at[s]) + segments.at[s + 1]; };
+    while (s + 1 < segments.size && segment_end() <= start) s += 2;
+    if (last == start) continue;
+    if (s + 1 >= segments.size || start < segments.at[s] || last > segment_end() || start < end || last < start) throw Fault{"queries", -1, i / 2};
+    end = last;
+  }
+}
+
 // ── matrix products ───────────────────────────────────────────────────────────────────────────────────────────────
 
 static void js_matmul(F32 c, Size ldc, F32 a, Size lda, F32 b, Size ldb, Size m, Size n, Size k, Flag transA, Flag transB, Flag accumulate) {
@@ -54,21 +67,23 @@ static void js_matmulPacked(F32 c, Size ldc, F32 a, Size lda, F32 packed, F32 bi
 
 // ── attention ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-static void js_attention(F32 out, Size ldo, F32 lse, F32 q, Size ldq, F32 k, Size ldk, F32 v, Size ldv, I32 segments, Size heads, Size kvHeads,
-                         Size headDim, double scale, Flag causal) {
+static void js_attention(F32 out, Size ldo, F32 lse, F32 q, Size ldq, F32 k, Size ldk, F32 v, Size ldv, I32 segments, I32 queries, Size heads,
+                         Size kvHeads, Size headDim, double scale, Flag causal) {
   check_heads(heads, kvHeads, headDim);
   const Size end = segments_end(segments);
+  check_queries(segments, queries);
   out.need("out", span(end, ldo, heads * headDim));
   lse.need("lse", end * heads);
   q.need("q", span(end, ldq, heads * headDim));
   k.need("k", span(end, ldk, kvHeads * headDim));
   v.need("v", span(end, ldv, kvHeads * headDim));
-  attention(out.at, ldo, lse.at, q.at, ldq, k.at, ldk, v.at, ldv, segments.at, segments.size / 2, heads, kvHeads, headDim,
-            static_cast<float>(scale), causal);
+  attention(out.at, ldo, lse.at, q.at, ldq, k.at, ldk, v.at, ldv, segments.at, segments.size / 2, {queries.at, queries.size / 2}, heads, kvHeads,
+            headDim, static_cast<float>(scale), causal);
 }
 static void js_attentionBackward(F32 dq, F32 dk, F32 dv, F32 dout, Size ldo, F32 out, F32 lse, F32 q, Size ldq, F32 k, Size ldk, F32 v, Size ldv,
-                                 I32 segments, Size heads, Size kvHeads, Size headDim, double scale, Flag causal) {
+                                 I32 segments, I32 queries, Size heads, Size kvHeads, Size headDim, double scale, Flag causal) {
   check_heads(heads, kvHeads, headDim);
+  check_queries(segments, queries);
   const Size end = segments_end(segments), wide = heads * headDim, narrow = kvHeads * headDim;
   dq.need("dq", span(end, ldq, wide));
   dk.need("dk", span(end, ldk, narrow));
@@ -79,8 +94,8 @@ static void js_attentionBackward(F32 dq, F32 dk, F32 dv, F32 dout, Size ldo, F32
   q.need("q", span(end, ldq, wide));
   k.need("k", span(end, ldk, narrow));
   v.need("v", span(end, ldv, narrow));
-  attention_backward(dq.at, dk.at, dv.at, dout.at, ldo, out.at, lse.at, q.at, ldq, k.at, ldk, v.at, ldv, segments.at, segments.size / 2, heads,
-                     kvHeads, headDim, static_cast<float>(scale), causal);
+  attention_backward(dq.at, dk.at, dv.at, dout.at, ldo, out.at, lse.at, q.at, ldq, k.at, ldk, v.at, ldv, segments.at, segments.size / 2,
+                     {queries.at, queries.size / 2}, heads, kvHeads, headDim, static_cast<float>(scale), causal);
 }
 static double js_cacheSize(Size capacity, Size kvHeads, Size headDim) { return static_cast<double>(cache_stride(capacity, headDim) * kvHeads); }
 /** Throws unless every run (row, count, cacheOffset, position) lies inside the caches; returns the row after the last. */

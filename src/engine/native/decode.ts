@@ -81,13 +81,14 @@ export class Decoder {
     if (batch.length === 0) return;
     const tape = new Tape(this.#network.kernels, this.#arena, "inference");
     try {
-      const hidden = this.#network.forwardCached(
-        tape,
-        batch.map(({ run }) => run),
-      );
-      this.#scorePrompts(tape, hidden, batch);
+      const runs = batch.map(({ run }) => run);
+      const ready = lastRows(batch);
+      const scored = batch.some(({ active }) => active.drawing.promptLogprobs && promptLeft(active) > 0);
+      const wanted = scored || ready.length === 0 ? null : ready;
+      const hidden = this.#network.forwardCached(tape, runs, wanted);
+      if (scored) this.#scorePrompts(tape, hidden, batch);
       for (const { active, run } of batch) active.cached.filled = run.position + run.ids.length;
-      this.#draw(tape, hidden, batch);
+      this.#draw(tape, hidden, batch, wanted === null ? ready : ready.map((_, i) => i));
     } catch (error) {
       for (const { active } of batch) if (!active.drawing.done) this.#end(active, true).reject(error as Error);
     } finally {
@@ -163,21 +164,13 @@ export class Decoder {
     return { main: main as F32, deepstack };
   }
 
-  /** Draws an id for every sequence whose prompt is complete. */
-  #draw(tape: Tape, hidden: Tensor, batch: readonly Running[]): void {
-    const ready: Active[] = [];
-    const rows: number[] = [];
-    let row = 0;
-    for (const { active, run } of batch) {
-      row += run.ids.length;
-      if (promptLeft(active) > 0) continue;
-      ready.push(active);
-      rows.push(row - 1);
-    }
+  /** Draws an id for every sequence whose prompt is complete; their last rows are `rows` of the hidden states. */
+  #draw(tape: Tape, hidden: Tensor, batch: readonly Running[], rows: Int32Array): void {
+    const ready = batch.flatMap(({ active }) => (promptLeft(active) > 0 ? [] : [active]));
     if (ready.length === 0) return;
     const { kernels, allowed, config } = this.#network;
     const vocab = config.text.vocabSize;
-    const logits = this.#network.logits(tape, hidden, Int32Array.from(rows)).data;
+    const logits = this.#network.logits(tape, hidden, rows).data;
     let raw = logits;
     if (ready.some(({ request }) => request.params.rawLogprobs)) {
       raw = tape.take(rows.length * vocab);
@@ -198,7 +191,6 @@ export class Decoder {
 
   /** Log-probabilities of prompt ids, where they were asked for. Vision ids have none: they can't be sampled. */
   #scorePrompts(tape: Tape, hidden: Tensor, batch: readonly Running[]): void {
-    if (!batch.some(({ active }) => active.drawing.promptLogprobs && promptLeft(active) > 0)) return;
     const targets = new Int32Array(hidden.rows).fill(-1);
     const temperature = new Float32Array(hidden.rows).fill(1);
     const places: { readonly row: number; readonly into: Float32Array; readonly at: number }[] = [];
@@ -224,6 +216,17 @@ export class Decoder {
     this.#cache.settle(active.request.sequence, active.cached, failed);
     return active.request;
   }
+}
+
+/** The last row of every run that reaches the end of its prompt or goes beyond. */
+function lastRows(batch: readonly Running[]): Int32Array {
+  const rows: number[] = [];
+  let row = 0;
+  for (const { active, run } of batch) {
+    row += run.ids.length;
+    if (run.position + run.ids.length >= active.request.ids.length) rows.push(row - 1);
+  }
+  return Int32Array.from(rows);
 }
 
 /** Prompt ids that are not in the cache yet. */

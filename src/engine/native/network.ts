@@ -79,7 +79,18 @@ type Layer = {
 };
 /** Encoded pictures, one below the other. */
 type Encoded = { readonly main: Tensor; readonly deepstack: readonly Tensor[]; readonly starts: readonly number[] };
-type Attend = (layer: number, q: Tensor, k: Tensor, v: Tensor) => Tensor;
+/** `pruned`: only the wanted rows of the result will be read. */
+type Attend = (layer: number, q: Tensor, k: Tensor, v: Tensor, pruned: boolean) => Tensor;
+
+/** Rows of any sequences; rows `to[i]` are feature rows `from[i]`, rows `wanted` (null: all) are asked for. */
+type LanguageInput = {
+  readonly ids: I32;
+  readonly positions: I32;
+  readonly encoded: Pick<Encoded, "main" | "deepstack"> | null;
+  readonly from: I32;
+  readonly to: I32;
+  readonly wanted: I32 | null;
+};
 
 /** Of the vision tower's layer norms; not in config.json. */
 const VISION_EPS = 1e-6;
@@ -219,8 +230,11 @@ export class Network {
     }
   }
 
-  /** Final hidden states [all ids, hidden] of whole sequences, one below the other. */
-  forward(tape: Tape, batch: PackedBatch): Tensor {
+  /**
+   * Final hidden states of whole sequences, one below the other: [all ids, hidden], or of the rows that are wanted (ascending). In the last layer nothing
+   * is computed that only the others need; the bits are the same.
+   */
+  forward(tape: Tape, batch: PackedBatch, wanted: I32 | null = null): Tensor {
     const { config } = this;
     const total = batch.sequences.reduce((sum, { ids }) => sum + ids.length, 0);
     const ids = new Int32Array(total);
@@ -260,18 +274,24 @@ export class Network {
     const { heads, kvHeads, headDim } = config.text;
     const shape = { heads, kvHeads, headDim, causal: true };
     const whole = (tensor: Tensor) => ({ tensor, at: 0 });
-    return this.#language(tape, ids, positions, encoded, Int32Array.from(from), Int32Array.from(to), (_, q, k, v) =>
-      op.attention(tape, whole(q), whole(k), whole(v), segments, shape),
+    const some = wanted === null ? segments : rangesOf(wanted, segments);
+    const attend: Attend = (_, q, k, v, pruned) =>
+      op.attention(tape, whole(q), whole(k), whole(v), segments, shape, pruned ? some : segments);
+    return this.#language(
+      tape,
+      { ids, positions, encoded, from: Int32Array.from(from), to: Int32Array.from(to), wanted },
+      attend,
     );
   }
 
-  /** Final hidden states [all new ids, hidden]; the caches then hold the new ids too. Inference only. */
-  forwardCached(tape: Tape, runs: readonly CachedRun[]): Tensor {
+  /** Final hidden states of the new ids, or of those rows that are wanted (ascending); the caches then hold all of them. Inference only. */
+  forwardCached(tape: Tape, runs: readonly CachedRun[], wanted: I32 | null = null): Tensor {
     const { heads, kvHeads, headDim, hiddenSize } = this.config.text;
     const total = runs.reduce((sum, { ids }) => sum + ids.length, 0);
     const ids = new Int32Array(total);
     const positions = new Int32Array(total * 3);
-    const tables = new Map<KvCache, number[]>();
+    const tables = new Map<KvCache, { table: number[]; some: number[] }>();
+    let nextWanted = 0;
     const pieces: { readonly from: number; readonly count: number; readonly features: ImageFeatures }[] = [];
     const to: number[] = [];
     let start = 0;
@@ -285,9 +305,14 @@ export class Network {
       }
       ids.set(run.ids, start);
       positions.set(run.positions.subarray(0, length * 3), start * 3);
-      const table = tables.get(run.cache) ?? [];
-      tables.set(run.cache, table);
-      table.push(start, length, run.cache.offset(run.slot), run.position);
+      const lists = tables.get(run.cache) ?? { table: [], some: [] };
+      tables.set(run.cache, lists);
+      const offset = run.cache.offset(run.slot);
+      lists.table.push(start, length, offset, run.position);
+      for (; wanted !== null && (wanted[nextWanted] ?? total) < start + length; nextWanted++) {
+        const row = wanted[nextWanted] as number;
+        lists.some.push(row, 1, offset, run.position + row - start);
+      }
       for (const piece of run.features) {
         pieces.push(piece);
         for (let i = 0; i < piece.count; i++) to.push(start + piece.row + i);
@@ -310,21 +335,26 @@ export class Network {
             main: assemble(({ main }) => main),
             deepstack: this.#deepstackMergers.map((_, i) => assemble(({ deepstack }) => deepstack[i] as F32)),
           };
-    const lists = [...tables].map(([cache, table]) => ({ cache, table: Int32Array.from(table) }));
+    const lists = [...tables].map(([cache, { table, some }]) => ({
+      cache,
+      table: Int32Array.from(table),
+      some: Int32Array.from(some),
+    }));
     const { kernels } = this;
     const scale = 1 / Math.sqrt(headDim);
-    const rows = Int32Array.from(to.keys());
-    return this.#language(tape, ids, positions, encoded, rows, Int32Array.from(to), (layer, q, k, v) => {
+    const attend: Attend = (layer, q, k, v, pruned) => {
       const out = tape.tensor(total, heads * headDim, false);
-      for (const { cache, table } of lists) {
+      for (const { cache, table, some } of lists) {
         const keys = cache.keys[layer] as F32;
         const values = cache.values[layer] as F32;
         kernels.cacheWrite(keys, values, k.data, k.dim, v.data, v.dim, table, cache.capacity, kvHeads, headDim);
         // biome-ignore format: one kernel call
-        kernels.attentionCached(out.data, out.dim, q.data, q.dim, keys, values, table, cache.capacity, heads, kvHeads, headDim, scale);
+        kernels.attentionCached(out.data, out.dim, q.data, q.dim, keys, values, pruned ? some : table, cache.capacity, heads, kvHeads, headDim, scale);
       }
       return out;
-    });
+    };
+    const rows = { from: Int32Array.from(to.keys()), to: Int32Array.from(to) };
+    return this.#language(tape, { ids, positions, encoded, ...rows, wanted }, attend);
   }
 
   /** What the vision tower makes of pictures, in arrays of their own. The same bits whatever pictures are encoded together. */
@@ -475,16 +505,7 @@ export class Network {
     return y;
   }
 
-  /** The language model over rows of any sequences; rows `to[i]` are feature rows `from[i]`. */
-  #language(
-    tape: Tape,
-    ids: I32,
-    positions: I32,
-    encoded: Pick<Encoded, "main" | "deepstack"> | null,
-    from: I32,
-    to: I32,
-    attend: Attend,
-  ): Tensor {
+  #language(tape: Tape, { ids, positions, encoded, from, to, wanted }: LanguageInput, attend: Attend): Tensor {
     const { text } = this.config;
     const { headDim, heads, kvHeads, eps } = text;
     const rows = ids.length;
@@ -508,10 +529,19 @@ export class Network {
       tape.drop(rawK);
       op.rope(tape, q, cos, sin, heads, headDim);
       op.rope(tape, k, cos, sin, kvHeads, headDim);
-      const mixed = attend(i, q, k, v);
+      const features = placed(encoded?.deepstack[i]);
+      // Behind the last attention a row is alone: those that nobody wants may go.
+      const chosen = i === this.#layers.length - 1 && features === null ? wanted : null;
+      let mixed = attend(i, q, k, v, chosen !== null);
       tape.drop(q);
       tape.drop(k);
       tape.drop(v);
+      if (chosen !== null) {
+        const [kept, keptMixed] = [op.selectRows(tape, x, chosen), op.selectRows(tape, mixed, chosen)];
+        tape.drop(x);
+        tape.drop(mixed);
+        [x, mixed] = [kept, keptMixed];
+      }
       x = op.addLinear(tape, x, mixed, layer.o);
       tape.drop(mixed);
       const normed = op.rmsNorm(tape, x, layer.postNorm, eps);
@@ -523,14 +553,32 @@ export class Network {
       tape.drop(up);
       x = op.addLinear(tape, x, active, layer.down);
       tape.drop(active);
-      const features = placed(encoded?.deepstack[i]);
       if (features !== null) {
         op.addPlaced(tape, x, features);
         tape.drop(features.source);
       }
     }
+    if (wanted !== null && x.rows !== wanted.length) {
+      const kept = op.selectRows(tape, x, wanted);
+      tape.drop(x);
+      x = kept;
+    }
     const hidden = op.rmsNorm(tape, x, this.#finalNorm, eps);
     tape.drop(x);
     return hidden;
   }
+}
+
+/** Ascending rows as (start, length) pairs, none of which crosses the end of a segment. */
+function rangesOf(rows: I32, segments: I32): I32 {
+  const starts = new Set<number>();
+  for (let s = 0; s < segments.length; s += 2) starts.add(segments[s] as number);
+  const pairs: number[] = [];
+  for (const row of rows) {
+    const last = pairs.length - 1;
+    const end = last < 0 ? -1 : (pairs[last - 1] as number) + (pairs[last] as number);
+    if (row === end && !starts.has(row)) pairs[last] = (pairs[last] as number) + 1;
+    else pairs.push(row, 1);
+  }
+  return Int32Array.from(pairs);
 }

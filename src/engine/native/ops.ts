@@ -339,7 +339,10 @@ export type AttentionShape = {
 /** Columns of a tensor from `at` on: queries, keys and values may be three tensors or lie side by side in one. */
 export type Columns = { readonly tensor: Tensor; readonly at: number };
 
-/** Attention inside (start, length) segments that cover all rows. q, k and v are read by nothing else. */
+/**
+ * Attention inside (start, length) segments that cover all rows. q, k and v are read by nothing else. `queries`: pairs of the rows that are wanted; the
+ * others hold anything.
+ */
 export function attention(
   tape: Tape,
   q: Columns,
@@ -347,6 +350,7 @@ export function attention(
   v: Columns,
   segments: I32,
   shape: AttentionShape,
+  queries: I32 = segments,
 ): Tensor {
   const { kernels } = tape;
   const { heads, kvHeads, headDim } = shape;
@@ -364,7 +368,7 @@ export function attention(
   const data = (x: Columns) => tape.need(x.tensor).subarray(x.at);
   const [lq, lk, lv] = [q.tensor.dim, k.tensor.dim, v.tensor.dim];
   // biome-ignore format: one kernel call
-  kernels.attention(y.data, width, lse, data(q), lq, data(k), lk, data(v), lv, segments, heads, kvHeads, headDim, scale, causal);
+  kernels.attention(y.data, width, lse, data(q), lq, data(k), lk, data(v), lv, segments, queries, heads, kvHeads, headDim, scale, causal);
   if (!y.needsGrad) {
     tape.give(lse);
     return y;
@@ -376,7 +380,7 @@ export function attention(
     if (dy === null) return;
     const gradient = (x: Columns) => tape.gradient(x.tensor).grad.subarray(x.at);
     // biome-ignore format: one kernel call
-    kernels.attentionBackward(gradient(q), gradient(k), gradient(v), dy, width, y.data, lse, data(q), lq, data(k), lk, data(v), lv, segments, heads, kvHeads, headDim, scale, causal);
+    kernels.attentionBackward(gradient(q), gradient(k), gradient(v), dy, width, y.data, lse, data(q), lq, data(k), lk, data(v), lv, segments, queries, heads, kvHeads, headDim, scale, causal);
     for (const input of inputs) if (!input.needsGrad) dropGradient(tape, input);
     tape.give(dy);
     tape.give(lse);
@@ -388,6 +392,23 @@ export function attention(
 
 /** Rows `from[i]` of `source` belong at rows `to[i]`; one source row may be placed many times. */
 export type Placement = { readonly source: Tensor; readonly from: I32; readonly to: I32 };
+
+/** Rows `rows[i]` of x, each at most once. */
+export function selectRows(tape: Tape, x: Tensor, rows: I32): Tensor {
+  const { kernels } = tape;
+  const y = tape.tensor(rows.length, x.dim, x.needsGrad);
+  kernels.gatherRows(y.data, x.data, rows, rows.length, x.dim);
+  if (!y.needsGrad) return y;
+  tape.record(() => {
+    const dy = tape.takeGradient(y);
+    if (dy === null) return;
+    const { grad, fresh } = tape.gradient(x);
+    if (fresh) grad.fill(0);
+    kernels.scatterAddRows(grad, dy, rows, rows.length, x.dim);
+    tape.give(dy);
+  });
+  return y;
+}
 
 /** Table rows of ids, except where other rows are placed. */
 export function embed(tape: Tape, table: Param, ids: I32, dim: number, placed: Placement | null): Tensor {

@@ -57,7 +57,8 @@ export interface Kernels {
   // ── attention ────────────────────────────────────────────────────────────────────────────────────────────────
   /**
    * Softmax attention inside segments. q, out: [t, heads*headDim]; k, v: [t, kvHeads*headDim]; row strides given. `segments` holds (start, length) pairs
-   * over rows; rows outside any segment are left alone. Query head h uses kv head floor(h / (heads/kvHeads)). lse[t, heads] receives
+   * over rows, `queries` those rows (in ascending pairs inside segments, often `segments` itself) whose attention is wanted: keys and values of a segment
+   * always count, other rows of out and lse are left alone. Query head h uses kv head floor(h / (heads/kvHeads)). lse[t, heads] receives
    * log-sum-exp of the scaled scores, for the backward pass. causal: query i sees keys 0..i of its segment, else all of the segment.
    */
   attention(
@@ -71,13 +72,14 @@ export interface Kernels {
     v: F32,
     ldv: number,
     segments: I32,
+    queries: I32,
     heads: number,
     kvHeads: number,
     headDim: number,
     scale: number,
     causal: Flag,
   ): void;
-  /** Overwrites dq, dk, dv (same layouts and strides as q, k, v). `out` and `lse` are those of the forward pass. */
+  /** Overwrites dq, dk, dv (same layouts and strides as q, k, v) in all rows of the segments; dq is 0 where nothing was wanted. `out` and `lse` are those of the forward pass. */
   attentionBackward(
     dq: F32,
     dk: F32,
@@ -93,6 +95,7 @@ export interface Kernels {
     v: F32,
     ldv: number,
     segments: I32,
+    queries: I32,
     heads: number,
     kvHeads: number,
     headDim: number,

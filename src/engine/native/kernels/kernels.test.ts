@@ -104,9 +104,34 @@ function segmentsOf(lengths: number[]): { segments: Int32Array; rows: number } {
   return { segments: Int32Array.from(pairs), rows };
 }
 
-function attentionOf(k: Kernels, shape: AttentionShape, q: F32, keys: F32, values: F32, causal: Flag) {
+/** Some rows of every other segment, in up to three pieces. */
+function someQueries(random: Numbers, segments: Int32Array): Int32Array {
+  const pairs: number[] = [];
+  for (let s = 0; s < segments.length; s += 4) {
+    let at = segments[s] as number;
+    const end = at + (segments[s + 1] as number);
+    for (let piece = 0; piece < 3 && at < end; piece++) {
+      const start = random.int(at, end - 1);
+      const length = random.int(1, end - start);
+      pairs.push(start, length);
+      at = start + length;
+    }
+  }
+  return Int32Array.from(pairs);
+}
+
+function attentionOf(
+  k: Kernels,
+  shape: AttentionShape,
+  q: F32,
+  keys: F32,
+  values: F32,
+  causal: Flag,
+  asked?: Int32Array,
+) {
   const { heads, kvHeads, dim } = shape;
   const { segments, rows } = segmentsOf(shape.lengths);
+  const queries = asked ?? segments;
   const [wide, narrow] = [heads * dim, kvHeads * dim];
   const [out, lse] = [zeros(rows * wide), zeros(rows * heads)];
   k.attention(
@@ -120,6 +145,7 @@ function attentionOf(k: Kernels, shape: AttentionShape, q: F32, keys: F32, value
     values,
     narrow,
     segments,
+    queries,
     heads,
     kvHeads,
     dim,
@@ -162,8 +188,10 @@ const table: Record<string, (k: Kernels, random: Numbers) => ArrayLike<number>[]
     const q = random.floats(rows * shape.heads * shape.dim, 2);
     const keys = random.floats(rows * shape.kvHeads * shape.dim, 2);
     const values = random.floats(rows * shape.kvHeads * shape.dim);
-    const { out, lse } = attentionOf(k, shape, q, keys, values, random.int(0, 1) as Flag);
-    return [out, lse];
+    const causal = random.int(0, 1) as Flag;
+    const whole = attentionOf(k, shape, q, keys, values, causal);
+    const some = attentionOf(k, shape, q, keys, values, causal, someQueries(random, whole.segments));
+    return [whole.out, whole.lse, some.out, some.lse];
   },
   attentionBackward(k, random) {
     const shape = attentionShape(random);
@@ -172,7 +200,9 @@ const table: Record<string, (k: Kernels, random: Numbers) => ArrayLike<number>[]
     const causal = random.int(0, 1) as Flag;
     const [q, keys] = [random.floats(rows * heads * dim), random.floats(rows * kvHeads * dim)];
     const [values, dout] = [random.floats(rows * kvHeads * dim), random.floats(rows * heads * dim)];
-    const { out, lse, segments, wide, narrow } = attentionOf(k, shape, q, keys, values, causal);
+    const { segments } = segmentsOf(shape.lengths);
+    const queries = random.int(0, 1) === 1 ? segments : someQueries(random, segments);
+    const { out, lse, wide, narrow } = attentionOf(k, shape, q, keys, values, causal, queries);
     const [dq, dk, dv] = [zeros(q.length), zeros(keys.length), zeros(values.length)];
     const scale = dim ** -0.5;
     k.attentionBackward(
@@ -190,6 +220,7 @@ const table: Record<string, (k: Kernels, random: Numbers) => ArrayLike<number>[]
       values,
       narrow,
       segments,
+      queries,
       heads,
       kvHeads,
       dim,
@@ -553,6 +584,36 @@ describe.each(implementations)("bits do not depend on the batch ($isa)", (k) => 
     }
   });
 
+  test("asking for some rows leaves the others alone, and gives the bits and gradients of asking for all", () => {
+    for (let seed = 0; seed < 20; seed++) {
+      const random = new Numbers(seed);
+      const shape = attentionShape(random);
+      const { heads, kvHeads, dim } = shape;
+      const { segments, rows } = segmentsOf(shape.lengths);
+      const queries = someQueries(random, segments);
+      const asked = new Set<number>();
+      for (let i = 0; i < queries.length; i += 2) for (let r = 0; r < queries[i + 1]!; r++) asked.add(queries[i]! + r);
+      const causal = (seed % 2) as Flag;
+      const [q, keys] = [random.floats(rows * heads * dim), random.floats(rows * kvHeads * dim)];
+      const [values, dout] = [random.floats(rows * kvHeads * dim), random.floats(rows * heads * dim)];
+      const all = attentionOf(k, shape, q, keys, values, causal);
+      const some = attentionOf(k, shape, q, keys, values, causal, queries);
+      const { wide, narrow } = all;
+      for (let row = 0; row < rows; row++) {
+        const part = (x: F32) => x.subarray(row * wide, (row + 1) * wide);
+        expect(part(some.out)).toEqual(asked.has(row) ? part(all.out) : zeros(wide));
+        if (!asked.has(row)) part(dout).fill(0);
+      }
+      const backward = (from: typeof all, pairs: Int32Array) => {
+        const grads = [zeros(q.length), zeros(keys.length), zeros(values.length)] as const;
+        // biome-ignore format: one kernel call
+        k.attentionBackward(...grads, dout, wide, from.out, from.lse, q, wide, keys, narrow, values, narrow, segments, pairs, heads, kvHeads, dim, dim ** -0.5, causal);
+        return grads.map((grad) => grad.map((x) => x + 0));
+      };
+      expect(backward(some, queries)).toEqual(backward(all, segments));
+    }
+  });
+
   test("attention of a segment is the same alone and among others, with or without the causal rows that follow", () => {
     repeat((random) => {
       const shape = attentionShape(random);
@@ -721,6 +782,7 @@ const differentiable: Record<string, (k: Kernels, random: Numbers) => Differenti
               12,
               values!,
               12,
+              segments,
               segments,
               4,
               2,

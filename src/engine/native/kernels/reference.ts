@@ -135,7 +135,8 @@ export const referenceKernels: Kernels = {
 
   // ── attention ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  attention(out, ldo, lse, q, ldq, k, ldk, v, ldv, segments, heads, kvHeads, headDim, scale, causal) {
+  attention(out, ldo, lse, q, ldq, k, ldk, v, ldv, segments, queries, heads, kvHeads, headDim, scale, causal) {
+    const asked = askedRows(segments, queries);
     const mixed = new Float64Array(headDim);
     for (let s = 0; s + 1 < segments.length; s += 2) {
       const start = segments[s] as number;
@@ -146,6 +147,7 @@ export const referenceKernels: Kernels = {
         const keys = { data: k, base: start * ldk + shared, step: ldk };
         const values = { data: v, base: start * ldv + shared, step: ldv };
         for (let i = 0; i < length; i++) {
+          if (!asked.has(start + i)) continue;
           const o = (start + i) * ldo + h * headDim;
           const at = (start + i) * ldq + h * headDim;
           const seen = causal ? i + 1 : length;
@@ -170,12 +172,14 @@ export const referenceKernels: Kernels = {
     v,
     ldv,
     segments,
+    queries,
     heads,
     kvHeads,
     headDim,
     scale,
     causal,
   ) {
+    const asked = askedRows(segments, queries);
     const dim = headDim;
     const group = heads / kvHeads;
     for (let s = 0; s + 1 < segments.length; s += 2) {
@@ -189,9 +193,10 @@ export const referenceKernels: Kernels = {
           for (let i = 0; i < length; i++) {
             const o = (start + i) * ldo + g * dim;
             const at = (start + i) * ldq + g * dim;
-            const mean = dot(dout, o, out, o, dim);
             dquery.fill(0);
-            for (let j = 0; j < (causal ? i + 1 : length); j++) {
+            const wanted = asked.has(start + i);
+            const mean = wanted ? dot(dout, o, out, o, dim) : 0;
+            for (let j = 0; wanted && j < (causal ? i + 1 : length); j++) {
               const key = (start + j) * ldk + h * dim;
               const score = dot(q, at, k, key, dim) * scale;
               const weight = Math.exp(score - (lse[(start + i) * heads + g] as number));
@@ -477,3 +482,22 @@ export const referenceKernels: Kernels = {
     return (used * 8 * rounds) / ((performance.now() - start) * 1e6);
   },
 };
+
+/** The rows in `queries`, (start, length) pairs that must ascend and lie inside the segments. */
+function askedRows(segments: I32, queries: I32): Set<number> {
+  const rows = new Set<number>();
+  let s = 0;
+  let end = 0;
+  for (let i = 0; i + 1 < queries.length; i += 2) {
+    const start = queries[i] as number;
+    const length = queries[i + 1] as number;
+    const last = () => (segments[s] as number) + (segments[s + 1] as number);
+    while (s + 1 < segments.length && last() <= start) s += 2;
+    if (length === 0) continue;
+    const inside = s + 1 < segments.length && start >= (segments[s] as number) && start + length <= last();
+    if (!inside || start < end || length < 0) throw new RangeError(`attention: queries is out of range (${i / 2})`);
+    end = start + length;
+    for (let row = start; row < end; row++) rows.add(row);
+  }
+  return rows;
+}
