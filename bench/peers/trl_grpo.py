@@ -4,7 +4,8 @@ Everything is TRL's own `train()`: its dataset or `environment_factory`, tool lo
 before each step until it is asked for one. What is ours here, so that both sides do the same work:
 - every reply has exactly `tokens` ids: the end of turn and the vision ids, which would break the model's input, can't be sampled;
 - a small random model writes no tool calls, so `parse_response` is made to find one in every reply;
-- settings that only cost time are off (gradient checkpointing, which is TRL's default, logs, saving), and a step is one batch.
+- logs and saving are off, and a step is one batch.
+With `tuned`, two of TRL's defaults that cost time on a CPU are off too: bf16 autocast and gradient checkpointing.
 """
 
 import queue
@@ -89,7 +90,7 @@ def note_length(model, args, kwargs):
         lengths.append(kwargs["input_ids"].shape[1])
 
 
-def open_trainer(folder, out, rollouts, siblings, tokens, pictures, turns, prompt, masked, steps, threads):
+def open_trainer(folder, out, rollouts, siblings, tokens, pictures, turns, prompt, masked, steps, threads, tuned):
     """`turns`: tool turns of an environment; 0: single-turn prompts of a dataset with `pictures` frames each."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.response_template = qwen3_template
@@ -119,9 +120,8 @@ def open_trainer(folder, out, rollouts, siblings, tokens, pictures, turns, promp
             temperature=1.0,
             learning_rate=1e-4,
             beta=0.0,
-            gradient_checkpointing=False,
             use_cpu=True,
-            bf16=False,
+            **({"bf16": False, "gradient_checkpointing": False} if tuned else {}),
             report_to="none",
             logging_strategy="no",
             save_strategy="no",

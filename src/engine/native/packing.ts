@@ -37,7 +37,7 @@ export function planShards(sizes: readonly SequenceSize[], shards = shardCount(s
 /** 2, 4 or 8: powers of two, so that shards share the threads evenly. */
 function shardCount(sizes: readonly SequenceSize[]): number {
   const tokens = sizes.reduce((sum, size) => sum + size.tokens, 0);
-  return Math.min(SHARDS, Math.max(2, 2 ** Math.ceil(Math.log2(tokens / SHARD_TOKENS))));
+  return Math.min(SHARDS, Math.max(2, 2 ** Math.round(Math.log2(tokens / SHARD_TOKENS))));
 }
 
 function cutPacks(indexes: readonly number[], sizes: readonly SequenceSize[], packTokens: number): number[][] {

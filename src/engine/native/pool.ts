@@ -106,7 +106,9 @@ export class Pool {
     const worker = startWorker();
     worker.unref();
     let cause = "it ended without a word";
-    worker.on("message", (reply: Reply) => this.#settle(slot, reply));
+    worker.on("message", (replies: readonly Reply[]) => {
+      for (const reply of replies) this.#settle(slot, reply);
+    });
     worker.on("error", (error) => {
       cause = errorMessage(error);
     });

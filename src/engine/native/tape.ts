@@ -89,6 +89,9 @@ export type Tensor = {
   restore: ((data: F32) => void) | null;
 };
 
+/** Floats of a tensor that is kept rather than computed again: small ones cost more time than memory. */
+const MOST_KEPT = 1 << 19;
+
 export class Tape {
   readonly kernels: Kernels;
   readonly arena: Arena;
@@ -132,7 +135,8 @@ export class Tape {
 
   /** The forward pass reads `tensor` no more. */
   drop(tensor: Tensor): void {
-    if (tensor.dropped || (tensor.saved && tensor.restore === null)) return;
+    if (tensor.dropped) return;
+    if (tensor.saved && (tensor.restore === null || tensor.data.length <= MOST_KEPT)) return;
     this.give(tensor.data);
     tensor.dropped = true;
   }

@@ -152,7 +152,19 @@ function wireError(error: unknown): WireError {
   return { name, message, ...(stack !== undefined && { stack }) };
 }
 
+/** Samples that end in the same tick are answered in one message: waking the other thread is what costs. */
+let outbox: Reply[] = [];
+
+function post(reply: Reply): void {
+  outbox.push(reply);
+  if (outbox.length > 1) return;
+  queueMicrotask(() => {
+    parentPort?.postMessage(outbox);
+    outbox = [];
+  });
+}
+
 parentPort?.on("message", (request: Request) => {
   if ("note" in request) take(request);
-  else void answer(request.id, request.job).then((reply) => parentPort?.postMessage(reply));
+  else void answer(request.id, request.job).then(post);
 });
