@@ -78,6 +78,12 @@ const operations: Operation[] = [
     build: (t, [q, k, v]) => project(t, op.attention(t, columns(q!), columns(k!), columns(v!), Int32Array.of(0, 4, 4, 5), { heads: 4, kvHeads: 2, headDim: 4, causal: true })) },
   { name: "full attention, side by side", inputs: [[9, 24]], params: [],
     build: (t, [x]) => project(t, op.attention(t, columns(x!), columns(x!, 8), columns(x!, 16), Int32Array.of(0, 3, 3, 6), { heads: 2, kvHeads: 2, headDim: 4, causal: false })) },
+  { name: "causal attention of some rows", inputs: [[9, 16], [9, 8], [9, 8]], params: [],
+    build: (t, [q, k, v]) => {
+      const mixed = op.attention(t, columns(q!), columns(k!), columns(v!), Int32Array.of(0, 4, 4, 5), { heads: 4, kvHeads: 2, headDim: 4, causal: true }, Int32Array.of(1, 1, 3, 1, 6, 2));
+      return project(t, op.selectRows(t, mixed, Int32Array.of(1, 3, 6, 7)));
+    } },
+  { name: "selectRows", inputs: [[5, 6]], params: [], build: (t, [x]) => project(t, op.selectRows(t, x!, Int32Array.of(0, 2, 4))) },
   { name: "embedding", inputs: [], params: [30], build: (t, _, [w]) => project(t, op.embed(t, w!, ids, 6, null)) },
   { name: "embedding with placed features", inputs: [[2, 6]], params: [30], build: (t, [x], [w]) => project(t, op.embed(t, w!, ids, 6, placed(x!))) },
   { name: "addPlaced", inputs: [[5, 6], [2, 6]], params: [], build: (t, [x, y]) => { op.addPlaced(t, x!, placed(y!)); return project(t, x!); } },
@@ -171,7 +177,7 @@ test.each(operations)("$name: compiled and reference kernels agree", (operation)
 
 describe("a tape", () => {
   const chain = (drop: boolean) => {
-    const tape = new Tape(referenceKernels, new Arena(1 << 16), "training");
+    const tape = new Tape(referenceKernels, new Arena(1 << 16), "training", 0);
     const random = new NumpyRandom(1);
     const param = (size: number) => ({ value: noise(random, size, 0.5, 0.2), grad: new Float32Array(size) });
     const params = Array.from({ length: 3 }, () => [param(6), param(48), param(48), param(48)] as const);
@@ -215,7 +221,7 @@ describe("a tape", () => {
   });
 
   test("gives parameters that are not trained no gradient, and what lies before them one", () => {
-    const tape = new Tape(referenceKernels, new Arena(1 << 16), "training");
+    const tape = new Tape(referenceKernels, new Arena(1 << 16), "training", 0);
     const weight: op.Param = { value: Float32Array.of(1, 2, 3, 4), grad: null };
     const x = tape.tensor(1, 2, true, Float32Array.of(1, 1));
     project(tape, op.linear(tape, x, new op.Linear(2, 2, weight))).start();

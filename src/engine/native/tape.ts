@@ -100,8 +100,10 @@ export class Tape {
   readonly #backward: (() => void)[] = [];
   readonly #free = new Map<number, F32[]>();
   readonly #start: Mark;
+  readonly #mostKept: number;
 
-  constructor(kernels: Kernels, arena: Arena, mode: "training" | "inference") {
+  constructor(kernels: Kernels, arena: Arena, mode: "training" | "inference", mostKept = MOST_KEPT) {
+    this.#mostKept = mostKept;
     this.kernels = kernels;
     this.arena = arena;
     this.recording = mode === "training";
@@ -136,7 +138,7 @@ export class Tape {
   /** The forward pass reads `tensor` no more. */
   drop(tensor: Tensor): void {
     if (tensor.dropped) return;
-    if (tensor.saved && (tensor.restore === null || tensor.data.length <= MOST_KEPT)) return;
+    if (tensor.saved && (tensor.restore === null || tensor.data.length <= this.#mostKept)) return;
     this.give(tensor.data);
     tensor.dropped = true;
   }
