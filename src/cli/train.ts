@@ -67,8 +67,10 @@ async function report(folder: string, model: string): Promise<void> {
   const sights = events.filter((event) => event.kind === "sight").at(-1)?.metrics;
   if (sights) {
     const [gap, low, high] = ["sight/gap", "sight/gap_low", "sight/gap_high"].map((name) => sights[name]?.toFixed(3));
+    const [seeing, grey] = ["sight/success", "sight/success_grey"].map((name) => sights[name]?.toFixed(3));
+    const blind = grey === undefined ? "" : `; success ${seeing} with its frames, ${grey} with grey ones`;
     process.stdout.write(
-      `\nsight: own frames make a reply ${gap} nats likelier than another episode's (95 % interval ${low} to ${high})\n`,
+      `\nsight: own frames make a reply ${gap} nats likelier than another episode's (95 % interval ${low} to ${high})${blind}\n`,
     );
   }
   const gif = last && (await writeGif(folder, last.step));

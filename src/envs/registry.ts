@@ -105,6 +105,11 @@ const envOptionsSchema = z.strictObject(envOptionsShape);
 /** What `makeEnv` takes beside the world's own options. */
 export type EnvOptions = z.input<typeof envOptionsSchema>;
 
+/** Whether an environment is made of a world and a protocol. */
+export function isWorld(name: string): boolean {
+  return find(name).definition.kind !== "env";
+}
+
 /** A `WorldEnv` for a world; an environment of another kind as its author made it. */
 export function makeEnv(name: string, options: EnvOptions & Options = {}): WorldEnv | Env {
   const { definition } = find(name);

@@ -46,6 +46,16 @@ export async function probeSight(sampler: Sampler, trajectories: readonly Trajec
   return { metrics: { ...summarise(gaps), ...mismatches }, gaps };
 }
 
+/** Success with real frames beside success with grey ones, on the episodes that both were played on. */
+export function againstGrey(real: readonly Trajectory[], grey: readonly Trajectory[]): Record<string, number> {
+  const both = new Set(grey.map(({ id }) => id));
+  const share = (played: readonly Trajectory[]) => mean(played.map(({ success }) => (success ? 1 : 0)));
+  return {
+    "sight/success": share(real.filter(({ id }) => both.has(id))),
+    "sight/success_grey": share(grey),
+  };
+}
+
 /**
  * Frames whose token span shows another picture than the turn it belongs to did, or whose pixels changed after they were drawn (an environment that
  * draws into the same buffer again). A split sequence ends with the frames of its own turn.

@@ -10,6 +10,7 @@ import { ConfigError, SaccadeError } from "../core/errors.ts";
 import { isJsonObject, type JsonObject } from "../core/json.ts";
 import type { Engine, Learner, Sampler } from "../engine/engine.ts";
 import { EngineError, NativeEngine } from "../engine/index.ts";
+import { isWorld } from "../envs/registry.ts";
 import { loadFolder, type ModelFolder } from "../model/index.ts";
 import { type ChatModel, chatModel, tokenAgent } from "../rollout/agents.ts";
 import { type PlayedGroup, playGroups } from "../rollout/groups.ts";
@@ -31,7 +32,7 @@ import { checkReduction } from "./reductions.ts";
 import { checkEstimator, getEstimator, getFilter } from "./registry.ts";
 import { evaluationSeeds, groupRequest, RequestQueue } from "./requests.ts";
 import type { SftModel } from "./sft.ts";
-import { probeSight } from "./sight.ts";
+import { againstGrey, probeSight } from "./sight.ts";
 import { type Learners, MAX_SKIPPED, policyLossOf, survivingGroups, type UpdateReport, update } from "./update.ts";
 import { warmStart } from "./warm-start.ts";
 
@@ -490,19 +491,32 @@ class Trainer {
 
   /** Whether the model looks: on real frames, whatever it trains on. */
   async #probe(): Promise<void> {
-    const { recipe } = this.#options;
     const sampler = this.#newest;
-    const trajectories: Trajectory[] = [];
+    const trajectories = await this.#playProbe(sampler, false);
+    const { metrics, gaps } = await probeSight(sampler, trajectories);
+    const grey = await this.#playProbe(sampler, true);
+    this.#log("sight", { ...metrics, ...(grey.length > 0 && againstGrey(trajectories, grey)) });
+    this.#keep("sight", trajectories, 24, ({ id }) => {
+      const sight = gaps.get(id);
+      return sight && { sight };
+    });
+  }
+
+  /** Episodes on evaluation seeds with real or grey frames. Environments that are no worlds can't be greyed. */
+  async #playProbe(sampler: Sampler, blindfold: boolean): Promise<Trajectory[]> {
+    const { recipe } = this.#options;
     const seeds = evaluationSeeds(recipe).slice(0, recipe.sight.episodes);
-    const requests = recipe.envs.flatMap(({ env, options }) =>
-      seeds.slice(0, Math.ceil(seeds.length / recipe.envs.length)).map((seed) => ({
-        // Environments that are no worlds have no such option.
-        env: { id: env, options: "blindfold" in options ? { ...options, blindfold: false } : options },
+    const requests = recipe.envs.flatMap(({ env, options }) => {
+      const canGrey = isWorld(env);
+      if (blindfold && !canGrey) return [];
+      return seeds.slice(0, Math.ceil(seeds.length / recipe.envs.length)).map((seed) => ({
+        env: { id: env, options: canGrey ? { ...options, blindfold } : options },
         seed,
         siblings: 1,
-      })),
-    );
+      }));
+    });
     const agent = tokenAgent({ ...this.#agentOptions(), temperature: 1, sampler: () => sampler });
+    const trajectories: Trajectory[] = [];
     for await (const group of playGroups(requests, {
       agent,
       host: this.#host,
@@ -514,12 +528,7 @@ class Trainer {
     })) {
       trajectories.push(...group.trajectories);
     }
-    const { metrics, gaps } = await probeSight(sampler, trajectories);
-    this.#log("sight", metrics);
-    this.#keep("sight", trajectories, 24, ({ id }) => {
-      const sight = gaps.get(id);
-      return sight && { sight };
-    });
+    return trajectories;
   }
 
   #log(kind: EventKind, metrics: Metrics, spans: NonNullable<RunEvent["spans"]> = []): void {

@@ -148,6 +148,7 @@ function Turns({ probes }: { probes: readonly SightProbe[] }) {
   const recent = probes.slice(-12).toReversed();
   const turns = Math.max(0, ...recent.map((probe) => probe.turns.length));
   const most = Math.max(0.01, ...recent.flatMap((probe) => probe.turns.filter(isNumber)));
+  const hasGrey = recent.some(({ successGrey }) => isNumber(successGrey));
   if (turns === 0) return null;
   return (
     <section class="panel">
@@ -162,7 +163,7 @@ function Turns({ probes }: { probes: readonly SightProbe[] }) {
                   turn {turn}
                 </th>
               ))}
-              <th scope="col">grey</th>
+              {hasGrey && <th scope="col">grey</th>}
             </tr>
           </thead>
           <tbody>
@@ -178,7 +179,7 @@ function Turns({ probes }: { probes: readonly SightProbe[] }) {
                     </td>
                   );
                 })}
-                <td class="grey">{percent(probe.successGrey)}</td>
+                {hasGrey && <td class="grey">{percent(probe.successGrey)}</td>}
               </tr>
             ))}
           </tbody>
