@@ -1,6 +1,6 @@
 /**
  * The built front end. Its files are listed once at start and served from that list, so no path of a request ever touches the disk.
- * In the repository they are in `web/dist`, in the npm package in `dist/web`.
+ * The build puts them into `dist/web`, which the package holds too.
  */
 import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
@@ -24,7 +24,8 @@ const TYPES: Readonly<Record<string, string>> = {
 /** Undefined when it was not built. */
 export function findWebFolder(): string | undefined {
   const here = import.meta.dirname;
-  const places = [join(here, "web"), join(here, "../web/dist"), join(here, "../../web/dist")];
+  // In the package beside this file; from sources, where the build puts it.
+  const places = [join(here, "web"), join(here, "../../dist/web")];
   return places.find((place) => existsSync(join(place, "index.html")));
 }
 
