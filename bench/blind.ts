@@ -12,7 +12,8 @@ const lakes = await Promise.all(
   Array.from({ length: LAKES }, async (_, i) => {
     const world = makeWorld("frozen_lake", { minSteps: 3, cellSize: 16 });
     await world.reset(FIRST + i);
-    return (world.save?.() as { desc: string[] }).desc;
+    const saved = world.save?.() as { desc: string[] } | undefined;
+    return saved?.desc ?? [];
   }),
 );
 
