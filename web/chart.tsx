@@ -52,7 +52,8 @@ export function Chart(props: ChartProps) {
     const options: uPlot.Options = {
       width: element.clientWidth,
       height,
-      padding: [8, 10, 0, 0],
+      // Half of the last step's label stands to the right of its place.
+      padding: [8, 22, 0, 0],
       legend: { show: false },
       cursor: {
         points: { size: 6 },

@@ -207,8 +207,9 @@ function CurveChart(props: {
         const raw: Line = { label: overview.name, x, y: one.values, colour: i + 1 };
         if (weight === 0) return [raw];
         return [
-          { ...raw, label: `${overview.name} raw`, faint: true, silent: true },
-          { ...raw, y: smooth(one.values, weight) },
+          // The caption tells what was logged.
+          { ...raw, faint: true },
+          { ...raw, label: `${overview.name} smoothed`, y: smooth(one.values, weight), silent: true },
         ];
       }),
     [loaded, name, weight, clock],
