@@ -105,10 +105,14 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
   test("smoothing changes the curve and stands in the link", () =>
     visit(href(["compare"], { runs: "done,alive", metrics: "train/reward" }), async (page) => {
       expect(await page.locator(".chart h3").allInnerTexts()).toEqual(["train/reward"]);
-      const raw = await text(page, ".chart ul");
+      const caption = await text(page, ".chart ul");
+      const drawn = () => page.locator(".chart canvas").evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
+      const raw = await drawn();
       for (let i = 0; i < 5; i++) await page.keyboard.press("+");
       await page.waitForURL(/smooth=0\.50/);
-      await page.waitForFunction((old) => document.querySelector(".chart ul")?.textContent !== old, raw);
+      await settled(page);
+      expect(await drawn()).not.toBe(raw);
+      expect(await text(page, ".chart ul")).toBe(caption);
     }));
 
   test("the overview has four sections, at most sixteen charts, alarms in words, and the manifest", () =>
