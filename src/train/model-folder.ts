@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { rename, rm } from "node:fs/promises";
+import { readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { ConfigError } from "../core/errors.ts";
 import { createFolder } from "../model/index.ts";
@@ -13,6 +13,14 @@ export async function replaceFolder(path: string, write: (folder: string) => Pro
   await write(making);
   await rm(path, { recursive: true, force: true });
   await rename(making, path);
+}
+
+/** Removes what a process that died was writing in this folder through `replaceFolder`. */
+export async function dropUnfinished(folder: string): Promise<void> {
+  if (!existsSync(folder)) return;
+  for (const name of await readdir(folder)) {
+    if (/\.making(-\w+)?$/.test(name)) await rm(join(folder, name), { recursive: true, force: true });
+  }
 }
 
 /** The model's folder: the recipe's, or one made inside the run. */

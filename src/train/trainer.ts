@@ -25,7 +25,7 @@ import { Clock, Lanes } from "./clock.ts";
 import { type Correction, checkCorrection } from "./correction.ts";
 import { evaluate } from "./evaluate.ts";
 import { measureEpisodes, measureGroups } from "./measure.ts";
-import { modelFolder, replaceFolder } from "./model-folder.ts";
+import { dropUnfinished, modelFolder, replaceFolder } from "./model-folder.ts";
 import type { Recipe } from "./recipe.ts";
 import { framesOf, type RecordContext, recordOf, type View, viewOf } from "./records.ts";
 import { checkReduction } from "./reductions.ts";
@@ -172,6 +172,7 @@ class Trainer {
 
   static async open(run: RunFolder, engine: Engine, host: EnvHost, options: TrainOptions): Promise<Trainer> {
     const { recipe } = options;
+    for (const folder of [run.path, join(run.path, REFERENCES)]) await dropUnfinished(folder);
     const path = await modelFolder(run, recipe);
     const folder = await loadFolder(path);
     const common = {
