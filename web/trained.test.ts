@@ -7,7 +7,7 @@ import { NativeEngine } from "../src/engine/index.ts";
 import { signalsEnv, type TestFolder, tinyRecipe, warmFolder } from "../src/train/test-run.ts";
 import { train } from "../src/train/trainer.ts";
 import { exportRuns, httpSource, type Source, startViewer, type Viewer } from "../src/viewer/index.ts";
-import { buildWeb, hasBrowser, openBrowser, settled } from "./fixture/browser.ts";
+import { buildWeb, errorsOf, hasBrowser, openBrowser, settled } from "./fixture/browser.ts";
 import { href } from "./route.ts";
 
 const STEPS = 10;
@@ -36,16 +36,18 @@ describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 },
       sight: { every: 5, episodes: 6 },
     });
     await buildWeb(join(folder.root, "web"));
-    // After step 3 the trainer waits until the page has shown it.
+    // Before it logs step 4 the trainer waits until the page has shown step 3.
     const watched = new Promise<void>((resolve) => {
       goOn = resolve;
     });
     const path = join(folder.root, "runs", RUN);
-    training = train({
-      recipe,
-      engine,
-      folder: path,
-      onStep: async ({ step }) => void (step === 4 && (await watched)),
+    await new Promise<void>((begun) => {
+      const onStep = async ({ step }: { step: number }): Promise<undefined> => {
+        if (step < 4) return undefined;
+        begun();
+        await watched;
+      };
+      training = train({ recipe, engine, folder: path, onStep });
     });
     viewer = await startViewer({ folder: join(folder.root, "runs"), webFolder: join(folder.root, "web") });
     source = httpSource(viewer.url.replace(/\/$/, ""));
@@ -62,20 +64,7 @@ describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 },
 
   /** Opens a page and fails on any error in its console. */
   async function visit(hash: string, body: (page: Page) => Promise<void>): Promise<void> {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 850 } });
-    context.setDefaultTimeout(100_000);
-    const page = await context.newPage();
-    const errors: string[] = [];
-    page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
-    page.on("pageerror", (error) => errors.push(error.message));
-    try {
-      await page.goto(viewer.url + hash);
-      await settled(page);
-      await body(page);
-    } finally {
-      await context.close();
-    }
-    expect(errors).toEqual([]);
+    expect(await errorsOf(browser, viewer.url + hash, body)).toEqual([]);
   }
 
   const text = async (page: Page, selector = "main") => (await page.locator(selector).first().textContent()) ?? "";
@@ -87,15 +76,15 @@ describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 },
       expect(await text(page, ".run-name")).toContain("running");
       goOn();
       await training;
-      await page.waitForFunction(() => document.querySelector(".run-name")?.textContent?.includes("finished"));
-      expect(await text(page, ".run-name")).toContain(`step ${STEPS}`);
+      await page.waitForFunction((last) => {
+        const shown = document.querySelector(".run-name")?.textContent ?? "";
+        return shown.includes("finished") && shown.includes(`step ${last}`);
+      }, STEPS);
     }));
 
   test("stands in the list with its success between floor and ceiling", () =>
     visit(href([]), async (page) => {
-      expect(await text(page, ".run-card")).toMatch(
-        /trained-here.*finished.*floor \d+ %, random \d+ %, ceiling 100 %/,
-      );
+      expect(await text(page, ".run-card")).toMatch(/trained-here.*finished.*floor \d+ %, random \d+ %, ceiling 100 %/);
     }));
 
   test("shows the frame the model got and the one that was drawn, and marks the action in the reply", async () => {

@@ -14,7 +14,7 @@ import {
   type TrajectoryRow,
   type Viewer,
 } from "../src/viewer/index.ts";
-import { buildWeb, CHROMIUM, hasBrowser, openBrowser, settled } from "./fixture/browser.ts";
+import { buildWeb, CHROMIUM, errorsOf, hasBrowser, openBrowser, settled } from "./fixture/browser.ts";
 import { EVAL_SEED, makeRun, startRun } from "./fixture/make-run.ts";
 import { href } from "./route.ts";
 
@@ -65,23 +65,9 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** Opens a page, runs the body, and fails on any error in the console. */
+  /** Opens a page and fails on any error in its console. */
   async function visit(hash: string, body: (page: Page) => Promise<void>, width = 1280): Promise<void> {
-    const context = await browser.newContext({ viewport: { width, height: 850 } });
-    // Machines that test are often busy.
-    context.setDefaultTimeout(100_000);
-    const page = await context.newPage();
-    const errors: string[] = [];
-    page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
-    page.on("pageerror", (error) => errors.push(error.message));
-    try {
-      await page.goto(viewer.url + hash);
-      await settled(page);
-      await body(page);
-    } finally {
-      await context.close();
-    }
-    expect(errors).toEqual([]);
+    expect(await errorsOf(browser, viewer.url + hash, body, width)).toEqual([]);
   }
 
   const text = async (page: Page, selector = "main") => (await page.locator(selector).textContent()) ?? "";
@@ -110,8 +96,7 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       const raw = await drawn();
       for (let i = 0; i < 5; i++) await page.keyboard.press("+");
       await page.waitForURL(/smooth=0\.50/);
-      await settled(page);
-      expect(await drawn()).not.toBe(raw);
+      await expect.poll(drawn, { timeout: 100_000 }).not.toBe(raw);
       expect(await text(page, ".chart ul")).toBe(caption);
     }));
 
