@@ -65,6 +65,8 @@ export class TrajectoryIndex {
   /** In words, when the index is not kept. */
   readonly #note: string | undefined;
   #problem: string | undefined;
+  /** Steps that were among the last files at the last refresh. */
+  #hot: ReadonlySet<number> = new Set();
   #running: Promise<number[]> | undefined;
   #progress: { done: number; total: number } | undefined;
   readonly #searches = new Map<string, ReadonlySet<string>>();
@@ -199,11 +201,12 @@ export class TrajectoryIndex {
     const there = new Set(steps);
     const changed = new Set<number>();
     for (const step of this.#steps()) if (!there.has(step)) this.#drop(step, changed);
+    // A file that was among the last ones may have grown before it ceased to be: it is looked at once more.
     const hot = new Set(steps.slice(-HOT_FILES));
     const grown: { step: number; identity: string; size: number }[] = [];
     for (const step of steps) {
       const known = this.#files.get(step);
-      if (known !== undefined && !all && !hot.has(step)) continue;
+      if (known !== undefined && !all && !hot.has(step) && !this.#hot.has(step)) continue;
       // A link is never followed: it may lead out of the run.
       const info = await lstat(this.#stepPath(step)).catch(() => undefined);
       if (info === undefined || !info.isFile()) {
@@ -215,6 +218,7 @@ export class TrajectoryIndex {
       if (known !== undefined && (known.identity !== identity || info.size < known.end)) this.#drop(step, changed);
       if (info.size > (this.#files.get(step)?.end ?? -1)) grown.push({ step, identity, size: info.size });
     }
+    this.#hot = hot;
     const total = grown.reduce((sum, { step, size }) => sum + size - (this.#files.get(step)?.end ?? 0), 0);
     this.#progress = { done: 0, total };
     for (const { step, identity } of grown) await this.#read(step, identity, changed);
