@@ -43,6 +43,23 @@ describe("the index", () => {
       expect(grown.found.map((keys) => keys.length)).toEqual([18 + 3, 6, 3]);
     }));
 
+  test("what a step's file gained before many newer ones came is read too", () =>
+    withFolder(async (run) => {
+      const writer = await writeRun(run, { steps: 1 });
+      const index = await TrajectoryIndex.open(run);
+      await index.refresh(true);
+      const [row] = [...index.rows()].filter(({ step }) => step === 1);
+      const record = await index.record(row?.key ?? "");
+      if (record === undefined) throw new Error("there is no episode");
+      writer.trajectories.append(1, [{ ...record, id: "late" }]);
+      for (let step = 2; step <= 9; step++) writeStep(writer, step);
+      await writer.flush();
+      await index.refresh();
+      expect([...index.rows()].filter(({ id }) => id === "late")).toHaveLength(1);
+      await index.close();
+      await writer.close("finished");
+    }));
+
   test("opened again, it reads no trajectory a second time", () =>
     withFolder(async (run) => {
       await (await writeRun(run)).close("finished");
