@@ -9,7 +9,7 @@ import { playGroups } from "../rollout/groups.ts";
 import { EnvHost } from "../rollout/hosts.ts";
 import { frame } from "../rollout/test-model.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
-import { hashMismatches, probeSight } from "./sight.ts";
+import { againstGrey, hashMismatches, probeSight } from "./sight.ts";
 import { playedEpisode, signalsEnv, type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
 import { train } from "./trainer.ts";
 
@@ -156,4 +156,14 @@ describe("Hashes", () => {
     image?.data.fill(9);
     expect(hashMismatches([episode])).toBe(1);
   });
+});
+
+test("success with real and with grey frames is told of the episodes that have both", () => {
+  const episode = (group: string, success: boolean) =>
+    playedEpisode(group, 0, [{ reward: 0, said: [[1, 0]] }], { success });
+  const real = [episode("a", true), episode("b", true), episode("c", false), episode("no world", true)];
+  const grey = [episode("a", true), episode("b", false), episode("c", false)];
+  const shares = againstGrey(real, grey);
+  expect(shares["sight/success"]).toBeCloseTo(2 / 3);
+  expect(shares["sight/success_grey"]).toBeCloseTo(1 / 3);
 });
