@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { ConfigError } from "../core/errors.ts";
-import { createFolder } from "../model/index.ts";
+import { type CreateOptions, createFolder } from "../model/index.ts";
 import type { RunFolder } from "../run/folder.ts";
 import type { Recipe } from "./recipe.ts";
 
@@ -37,7 +37,7 @@ export async function modelFolder(run: RunFolder, recipe: Recipe): Promise<strin
   if (existsSync(path)) return path;
   const options = { preset: recipe.model.preset, seed: recipe.seed, ...recipe.model.set };
   await replaceFolder(path, async (folder) => {
-    await createFolder(folder, options as never);
+    await createFolder(folder, options as CreateOptions);
   });
   return path;
 }

@@ -8,7 +8,7 @@ import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { ConfigError, SaccadeError } from "../core/errors.ts";
 import { isJsonObject, type JsonObject } from "../core/json.ts";
-import type { Engine, Learner, Sampler } from "../engine/engine.ts";
+import type { Engine, Learner, LoraSpec, Sampler } from "../engine/engine.ts";
 import { EngineError, NativeEngine } from "../engine/index.ts";
 import { isWorld } from "../envs/registry.ts";
 import { loadFolder, type ModelFolder } from "../model/index.ts";
@@ -179,7 +179,7 @@ class Trainer {
       folder: path,
       seed: recipe.seed,
       ...(recipe.freeze && { freeze: recipe.freeze }),
-      ...(recipe.lora && { lora: recipe.lora as never }),
+      ...(recipe.lora && { lora: recipe.lora as LoraSpec }),
     };
     const policy = await engine.learner(common);
     const critic = recipe.critic && (await engine.learner({ folder: path, seed: recipe.seed, head: "value" }));
