@@ -1,6 +1,7 @@
 /** Training: recipes, the trainer, and the algorithms they name. */
 export * from "./advantages.ts";
 export * from "./batch.ts";
+export * from "./check-recipe.ts";
 export * from "./correction.ts";
 export * from "./filters.ts";
 export * from "./kl.ts";

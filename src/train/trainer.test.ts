@@ -8,10 +8,11 @@ import { EngineError, NativeEngine } from "../engine/index.ts";
 import { readSafetensors } from "../model/safetensors.ts";
 import type { Metrics, RunEvent } from "../run/events.ts";
 import { readTrajectories } from "../run/trajectories.ts";
+import { checkRecipe } from "./check-recipe.ts";
 import type { Recipe, RecipeInput } from "./recipe.ts";
 import { registerLoss } from "./registry.ts";
 import { resumeRecipe, signalsEnv, type TestFolder, tinyRecipe, warmFolder, weightsUnder } from "./test-run.ts";
-import { checkRecipe, type TrainOptions, train } from "./trainer.ts";
+import { type TrainOptions, train } from "./trainer.ts";
 
 let folder: TestFolder;
 let engine: NativeEngine;

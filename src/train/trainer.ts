@@ -6,7 +6,7 @@
 import { existsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { ConfigError, SaccadeError } from "../core/errors.ts";
+import { SaccadeError } from "../core/errors.ts";
 import { isJsonObject, type JsonObject } from "../core/json.ts";
 import type { Engine, Learner, LoraSpec, Sampler } from "../engine/engine.ts";
 import { EngineError, NativeEngine } from "../engine/index.ts";
@@ -20,20 +20,17 @@ import { AlarmWatch } from "../run/alarms.ts";
 import type { EventKind, Metrics, RunEvent } from "../run/events.ts";
 import { openRun, type RunFolder } from "../run/folder.ts";
 import type { TrajectoryRecord } from "../run/trajectories.ts";
-import { checkEstimatorOptions } from "./advantages.ts";
+import { checkRecipe } from "./check-recipe.ts";
 import { Clock, Lanes } from "./clock.ts";
-import { type Correction, checkCorrection } from "./correction.ts";
 import { evaluate } from "./evaluate.ts";
 import { measureEpisodes, measureGroups } from "./measure.ts";
 import { dropUnfinished, modelFolder, replaceFolder } from "./model-folder.ts";
 import type { Recipe } from "./recipe.ts";
 import { framesOf, type RecordContext, recordOf, type View, viewOf } from "./records.ts";
-import { checkReduction } from "./reductions.ts";
-import { checkEstimator, getEstimator, getFilter } from "./registry.ts";
 import { evaluationSeeds, groupRequest, RequestQueue } from "./requests.ts";
 import type { SftModel } from "./sft.ts";
 import { againstGrey, probeSight } from "./sight.ts";
-import { type Learners, MAX_SKIPPED, policyLossOf, survivingGroups, type UpdateReport, update } from "./update.ts";
+import { type Learners, MAX_SKIPPED, survivingGroups, type UpdateReport, update } from "./update.ts";
 import { warmStart } from "./warm-start.ts";
 
 /** Where a run stands; all of it is in every checkpoint. */
@@ -98,34 +95,6 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     await host.close();
     await trainer?.close();
     if (options.engine === undefined) await engine.close();
-  }
-}
-
-/** What can be known to be wrong before anything runs. */
-export function checkRecipe(recipe: Recipe): void {
-  const estimator = getEstimator(recipe.advantage.name);
-  checkEstimator(estimator, { turns: recipe.turns, critic: recipe.critic !== undefined, groupSize: recipe.siblings });
-  checkEstimatorOptions(recipe.advantage);
-  checkReduction(recipe.reduction);
-  if (recipe.correction) checkCorrection(recipe.correction as Correction);
-  for (const { name } of recipe.filters) getFilter(name);
-  policyLossOf(recipe, 0);
-  if (recipe.critic !== undefined && !estimator.needsCritic) {
-    throw new ConfigError(
-      `Estimator "${estimator.name}" uses no critic: leave critic out, or choose gae, turn-gae or bi-level-gae.`,
-    );
-  }
-  if (recipe.referenceEvery !== undefined && (recipe.kl === undefined || recipe.lora !== undefined)) {
-    throw new ConfigError(
-      "referenceEvery renews what kl is measured against, which under lora is always the base: leave it out, or set kl and no lora.",
-    );
-  }
-  if (recipe.evaluate.seeds[1] < recipe.evaluate.seeds[0])
-    throw new ConfigError("evaluate.seeds is [first, last]; last is smaller than first.");
-  if (recipe.schedule.name !== "constant" && recipe.steps > 0 && recipe.schedule.warmupSteps >= recipe.steps) {
-    throw new ConfigError(
-      `schedule.warmupSteps (${recipe.schedule.warmupSteps}) must be smaller than steps (${recipe.steps}).`,
-    );
   }
 }
 

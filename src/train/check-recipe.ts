@@ -1,0 +1,35 @@
+/** What can be known to be wrong with a recipe before anything runs. */
+import { ConfigError } from "../core/errors.ts";
+import { checkEstimatorOptions } from "./advantages.ts";
+import { type Correction, checkCorrection } from "./correction.ts";
+import type { Recipe } from "./recipe.ts";
+import { checkReduction } from "./reductions.ts";
+import { checkEstimator, getEstimator, getFilter } from "./registry.ts";
+import { policyLossOf } from "./update.ts";
+
+export function checkRecipe(recipe: Recipe): void {
+  const estimator = getEstimator(recipe.advantage.name);
+  checkEstimator(estimator, { turns: recipe.turns, critic: recipe.critic !== undefined, groupSize: recipe.siblings });
+  checkEstimatorOptions(recipe.advantage);
+  checkReduction(recipe.reduction);
+  if (recipe.correction) checkCorrection(recipe.correction as Correction);
+  for (const { name } of recipe.filters) getFilter(name);
+  policyLossOf(recipe, 0);
+  if (recipe.critic !== undefined && !estimator.needsCritic) {
+    throw new ConfigError(
+      `Estimator "${estimator.name}" uses no critic: leave critic out, or choose gae, turn-gae or bi-level-gae.`,
+    );
+  }
+  if (recipe.referenceEvery !== undefined && (recipe.kl === undefined || recipe.lora !== undefined)) {
+    throw new ConfigError(
+      "referenceEvery renews what kl is measured against, which under lora is always the base: leave it out, or set kl and no lora.",
+    );
+  }
+  if (recipe.evaluate.seeds[1] < recipe.evaluate.seeds[0])
+    throw new ConfigError("evaluate.seeds is [first, last]; last is smaller than first.");
+  if (recipe.schedule.name !== "constant" && recipe.steps > 0 && recipe.schedule.warmupSteps >= recipe.steps) {
+    throw new ConfigError(
+      `schedule.warmupSteps (${recipe.schedule.warmupSteps}) must be smaller than steps (${recipe.steps}).`,
+    );
+  }
+}
