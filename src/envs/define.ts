@@ -3,6 +3,7 @@
  * user's `.ts` file is one of these.
  */
 import { z } from "zod";
+import type { Awaitable } from "../core/json.ts";
 import type { Action } from "./action.ts";
 import type { Env } from "./env.ts";
 import type { World } from "./world.ts";
@@ -40,6 +41,11 @@ export type EnvDefinition<S extends OptionsSchema = OptionsSchema> = {
   readonly summary: string;
   readonly options: S;
   create(options: z.output<S>): Env;
+  /**
+   * How many episodes there are, where they are rows of data: seed i is row i, from 0. Absent: every seed is an episode. A source
+   * `{ records, env }` names its file in the option `data`.
+   */
+  rows?(options: z.output<S>): Awaitable<number>;
 };
 
 /** What an author writes; whatever is left out gets a default. */

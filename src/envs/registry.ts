@@ -110,6 +110,16 @@ export function isWorld(name: string): boolean {
   return find(name).definition.kind !== "env";
 }
 
+/** How many episodes an environment has, where they are rows of data; undefined: every seed is one. */
+export async function envRows(name: string, options: Options = {}): Promise<number | undefined> {
+  const { definition } = find(name);
+  if (definition.kind !== "env" || definition.rows === undefined) return undefined;
+  const rows = await definition.rows(check(definition.options, options, name));
+  if (!Number.isSafeInteger(rows) || rows < 1)
+    throw new ConfigError(`${name}: rows() must give at least 1, got ${rows}.`);
+  return rows;
+}
+
 /** A `WorldEnv` for a world; an environment of another kind as its author made it. */
 export function makeEnv(name: string, options: EnvOptions & Options = {}): WorldEnv | Env {
   const { definition } = find(name);
