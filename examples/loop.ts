@@ -58,6 +58,9 @@ for (let batch = 0; batch < demoBatches; batch++) {
     print(`demonstrations ${batch + 1}: loss ${loss.toFixed(3)}`);
 }
 
+// Moments of imitation say nothing about rewards.
+await learner.freshOptimizer();
+
 // 2. Reinforcement learning: siblings of one seed play the same lake, and each is compared with the others.
 for (let step = 0; step < steps; step++) {
   const sampler = await learner.publish();

@@ -176,9 +176,14 @@ export interface Learner {
   forwardBackward(data: readonly Datum[], loss: Loss): Promise<LossReport>;
   step(optimizer: OptimizerParams): Promise<StepReport>;
   discard(): void;
-  /** The current weights as the next version. */
+  /** Moments and step count start anew: at a change of phase or of optimizer, whose state would be read as something else. */
+  freshOptimizer(): Promise<void>;
+  /** The current weights. They are the next version if they changed since they were last published, else the same one. */
   publish(): Promise<Sampler>;
-  save(folder: string, what?: { readonly optimizer: boolean }): Promise<void>;
-  load(folder: string): Promise<void>;
+  /** Hugging Face or PEFT files, nothing else: others take every file in such a folder for weights. */
+  export(folder: string): Promise<void>;
+  /** All that `restore` needs to go on as if nothing had happened: what `export` writes, and beside that folder the rest. */
+  checkpoint(folder: string): Promise<void>;
+  restore(folder: string): Promise<void>;
   close(): Promise<void>;
 }

@@ -74,8 +74,8 @@ async function expectWhole(run: string, variant: string): Promise<void> {
 
 describe.each(["kl", "critic"] as const)("A run with %s", (variant) => {
   test("has weights, optimizers and a critic to compare", () => {
-    const critic = ["critic/model.safetensors", "critic/optimizer.safetensors", "critic/value_head.safetensors"];
-    const policy = ["policy/model.safetensors", "policy/optimizer.safetensors"];
+    const critic = ["critic.state.safetensors", "critic.value_head.safetensors", "critic/model.safetensors"];
+    const policy = ["policy.state.safetensors", "policy/model.safetensors"];
     expect(Object.keys(straight[variant] ?? {})).toEqual(variant === "critic" ? [...critic, ...policy] : policy);
   });
 

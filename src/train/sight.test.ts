@@ -65,7 +65,7 @@ describe("The gap", () => {
   test("of the same model with its vision features at zero has zero inside its interval", async () => {
     const blind = join(folder.root, "blind");
     const learner = await engine.learner({ folder: taught, seed: 0 });
-    await learner.save(blind);
+    await learner.export(blind);
     await learner.close();
     const weights = new Map(
       [...(await readWeights(blind))].map(([name, tensor]) => {

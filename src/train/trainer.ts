@@ -44,6 +44,8 @@ export type Progress = {
   readonly klCoefficient: number;
   /** The step whose weights are the reference. */
   readonly reference: number;
+  /** Whose state the policy's optimizer has: phase and name. Another one starts fresh. */
+  readonly optimizer: string;
 };
 
 export type StepContext = { readonly step: number; readonly metrics: Metrics; readonly policy: Learner };
@@ -154,12 +156,19 @@ class Trainer {
     const critic = recipe.critic && (await engine.learner({ folder: path, seed: recipe.seed, head: "value" }));
     const checkpoint = await run.begin();
     for (const note of run.notes) options.onEvent?.(run.log("note", checkpoint?.step ?? 0, {}, { message: note }));
-    const fresh = { warm: 0, step: 0, groups: 0, klCoefficient: recipe.kl?.coefficient ?? 0, reference: 0 };
+    const start = {
+      warm: 0,
+      step: 0,
+      groups: 0,
+      klCoefficient: recipe.kl?.coefficient ?? 0,
+      reference: 0,
+      optimizer: "",
+    };
     if (checkpoint !== undefined) {
-      await policy.load(join(checkpoint.path, "policy"));
-      await critic?.load(join(checkpoint.path, "critic"));
+      await policy.restore(join(checkpoint.path, "policy"));
+      await critic?.restore(join(checkpoint.path, "critic"));
     }
-    const progress = isJsonObject(checkpoint?.state) ? ({ ...fresh, ...checkpoint.state } as Progress) : fresh;
+    const progress = isJsonObject(checkpoint?.state) ? ({ ...start, ...checkpoint.state } as Progress) : start;
     return new Trainer({
       run,
       engine,
@@ -183,6 +192,7 @@ class Trainer {
       await this.#save();
       return true;
     }
+    await this.#enter("reinforce", recipe.optimizer.name);
     await this.#openReference();
     if (this.progress.step === 0) {
       await this.#renewCritic();
@@ -213,6 +223,7 @@ class Trainer {
   async #warmStart(): Promise<boolean> {
     const { recipe, signal } = this.#options;
     if (recipe.warmStart === undefined) return true;
+    if (this.progress.step === 0) await this.#enter("warm", recipe.warmStart.optimizer.name);
     return warmStart({
       recipe,
       plan: recipe.warmStart,
@@ -230,14 +241,25 @@ class Trainer {
     });
   }
 
+  /**
+   * Moments of supervised gradients say nothing about rewarded ones, and Muon's momentum read as Adam's first moment beside an empty second one
+   * destroys a policy in one step. So an optimizer meets only state of its own making.
+   */
+  async #enter(phase: "warm" | "reinforce", optimizer: string): Promise<void> {
+    const wanted = `${phase}:${optimizer}`;
+    if (this.progress.optimizer === wanted) return;
+    await this.#learners.policy.freshOptimizer();
+    this.progress = { ...this.progress, optimizer: wanted };
+  }
+
   /** The frozen model that KL is measured against: the weights reinforcement learning starts from, or those of the last refresh. */
   async #openReference(write = this.progress.step === 0): Promise<void> {
     const { recipe } = this.#options;
     if (recipe.kl === undefined) return;
     const path = join(this.#run.path, REFERENCES, `step-${this.progress.reference}`);
-    if (write && !recipe.lora) await replaceFolder(path, (folder) => this.#learners.policy.save(folder));
+    if (write) await replaceFolder(path, (folder) => this.#learners.policy.export(folder));
     await this.#learners.reference?.close();
-    this.#learners.reference = await this.#engine.sampler(recipe.lora ? this.#folder.path : path);
+    this.#learners.reference = await this.#engine.sampler(path);
   }
 
   /** A critic sees what the policy sees: it begins with the weights that the warm start left, not with those before it. */
@@ -245,7 +267,7 @@ class Trainer {
     const { recipe } = this.#options;
     if (recipe.critic === undefined || recipe.lora !== undefined || this.progress.warm === 0) return;
     const path = join(this.#run.path, "critic-start");
-    await replaceFolder(path, (folder) => this.#learners.policy.save(folder));
+    await replaceFolder(path, (folder) => this.#learners.policy.export(folder));
     await this.#learners.critic?.close();
     this.#learners.critic = await this.#engine.learner({ folder: path, seed: recipe.seed, head: "value" });
   }
@@ -519,8 +541,8 @@ class Trainer {
     await this.#run.saveCheckpoint(
       step,
       async (folder) => {
-        await policy.save(join(folder, "policy"), { optimizer: true });
-        await critic?.save(join(folder, "critic"), { optimizer: true });
+        await policy.checkpoint(join(folder, "policy"));
+        await critic?.checkpoint(join(folder, "critic"));
       },
       { ...this.progress, groups },
     );

@@ -58,8 +58,10 @@ class Notebook implements Learner {
   async publish(): Promise<Sampler> {
     throw new Error("An update publishes nothing.");
   }
-  async save() {}
-  async load() {}
+  async freshOptimizer() {}
+  async export() {}
+  async checkpoint() {}
+  async restore() {}
   async close() {}
 }
 

@@ -1,7 +1,8 @@
 /**
- * Models on disk, worker side. A checkpoint is a Hugging Face folder (under LoRA, a PEFT adapter folder); a critic's value head lies beside the
- * weights in `value_head.safetensors`, so that the folder stays loadable elsewhere, and the optimizer's state in `optimizer.safetensors`.
- * A checkpoint is written to a folder beside its place and moved there when it is complete.
+ * Models on disk, worker side. A model is a Hugging Face folder (under LoRA, a PEFT adapter folder) with nothing of ours in it: vLLM takes every
+ * `*.safetensors` there for weights. What only we need lies beside the folder `policy`: a critic's value head in `policy.value_head.safetensors`, the
+ * learner's state in `policy.state.safetensors`. Folders of earlier versions, which held both, still load.
+ * A folder is written beside its place and moved there when it is complete.
  */
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
@@ -10,7 +11,7 @@ import { NumpyRandom } from "../../core/random-numpy.ts";
 import { mixSeed } from "../../core/seed.ts";
 import { readWeights, saveFolder } from "../../model/folder.ts";
 import { readSafetensors, type Tensors, writeSafetensors } from "../../model/safetensors.ts";
-import type { JobOf, LoadedModel, ModelRef } from "./jobs.ts";
+import type { JobOf, LearnerState, LoadedModel, ModelRef } from "./jobs.ts";
 import { ADAPTER_PREFIX, createAdapter, loadAdapter, saveAdapter } from "./lora.ts";
 import type { Models } from "./models.ts";
 import { Optimizer } from "./optimizer.ts";
@@ -18,7 +19,9 @@ import { modelLayout, Parameters, VALUE_HEAD } from "./parameters.ts";
 import { viewParameters } from "./weights.ts";
 
 const VALUE_FILE = "value_head.safetensors";
-const OPTIMIZER_FILE = "optimizer.safetensors";
+const STATE_FILE = "state.safetensors";
+/** Where the state of an earlier version lay, inside the folder. */
+const OLD_STATE_FILE = "optimizer.safetensors";
 const ADAPTER_FILE = "adapter_config.json";
 const OUTPUT_HEAD = "lm_head.weight";
 
@@ -51,8 +54,8 @@ export async function loadModel(models: Models, job: JobOf<"load">): Promise<Loa
   return { ...model, lora: { spec: job.lora, scaling, weights: adapter.buffer } };
 }
 
-export async function saveModel(models: Models, { model, folder, optimizer }: JobOf<"save">): Promise<null> {
-  await writeWhole(resolve(folder), async (to) => {
+export async function saveModel(models: Models, { model, folder, state }: JobOf<"save">): Promise<null> {
+  await writeWhole(resolve(folder), async (to, beside) => {
     const { base, adapter } = viewParameters(model);
     if (adapter !== undefined && model.lora !== undefined) {
       await saveAdapter(to, { ...model.lora, parameters: adapter }, model.folder);
@@ -61,7 +64,7 @@ export async function saveModel(models: Models, { model, folder, optimizer }: Jo
       const head = weights.get(VALUE_HEAD);
       if (head !== undefined) {
         weights.delete(VALUE_HEAD);
-        await writeSafetensors(join(to, VALUE_FILE), [[VALUE_HEAD, head]]);
+        if (state !== undefined) await writeSafetensors(beside(VALUE_FILE), [[VALUE_HEAD, head]]);
         if (!model.config.text.tied) {
           const kept = (await readWeights(model.folder, model.config)).get(OUTPUT_HEAD);
           if (kept !== undefined) weights.set(OUTPUT_HEAD, kept);
@@ -69,10 +72,13 @@ export async function saveModel(models: Models, { model, folder, optimizer }: Jo
       }
       await saveFolder(to, model.folder, weights);
     }
-    if (optimizer === undefined) return;
-    const state = new Optimizer(models.kernels, adapter ?? base, optimizer.moments).tensors();
-    state.set("step", { shape: [1], data: Float32Array.of(optimizer.step) });
-    await writeSafetensors(join(to, OPTIMIZER_FILE), state);
+    if (state === undefined) return;
+    const tensors = new Optimizer(models.kernels, adapter ?? base, state.moments).tensors();
+    const counters = { step: state.step, version: state.version, moved: state.moved ? 1 : 0 };
+    for (const [name, value] of Object.entries(counters)) {
+      tensors.set(name, { shape: [1], data: Float32Array.of(value) });
+    }
+    await writeSafetensors(beside(STATE_FILE), tensors);
   });
   return null;
 }
@@ -80,7 +86,7 @@ export async function saveModel(models: Models, { model, folder, optimizer }: Jo
 export async function restoreModel(
   models: Models,
   { model, folder, moments }: JobOf<"restore">,
-): Promise<{ step: number }> {
+): Promise<LearnerState> {
   const { base, adapter } = viewParameters(model);
   const trained = adapter ?? base;
   // Everything is read and checked before anything is overwritten.
@@ -99,16 +105,18 @@ export async function restoreModel(
     await readBase(fresh, folder, model.config);
     const head = fresh.find(VALUE_HEAD) && fresh.view(VALUE_HEAD);
     if (head !== undefined && !(await readValueHead(head, folder))) {
-      throw new DataError(`${folder} has no ${VALUE_FILE}: it is not a critic's checkpoint.`);
+      throw new DataError(`There is no value head beside ${folder}: it is not a critic's checkpoint.`);
     }
   }
   const optimizer = new Optimizer(models.kernels, fresh);
-  const file = join(folder, OPTIMIZER_FILE);
-  if (await exists(file)) optimizer.load(await readSafetensors(file));
+  const file = await firstOf(besidePath(resolve(folder), STATE_FILE), join(folder, OLD_STATE_FILE));
+  const state: Tensors = file === undefined ? new Map() : await readSafetensors(file);
+  if (file !== undefined) optimizer.load(state);
   trained.flat.set(fresh.flat);
   new Float32Array(moments.first).set(optimizer.first);
   new Float32Array(moments.second).set(optimizer.second);
-  return { step: optimizer.step };
+  const counter = (name: string, otherwise: number) => state.get(name)?.data[0] ?? otherwise;
+  return { step: optimizer.step, version: counter("version", 0), moved: counter("moved", 1) === 1 };
 }
 
 /** A critic has no language head, and its value head is not among the weights. */
@@ -118,8 +126,8 @@ async function readBase(into: Parameters, folder: string, config: ModelRef["conf
 }
 
 async function readValueHead(into: Float32Array, folder: string): Promise<boolean> {
-  const file = join(folder, VALUE_FILE);
-  if (!(await exists(file))) return false;
+  const file = await firstOf(besidePath(resolve(folder), VALUE_FILE), join(folder, VALUE_FILE));
+  if (file === undefined) return false;
   const tensor = (await readSafetensors(file)).get(VALUE_HEAD);
   if (tensor?.data.length !== into.length)
     throw new DataError(`${file} does not fit this model; it needs ${VALUE_HEAD} of ${into.length} numbers.`);
@@ -146,24 +154,46 @@ async function baseOf(adapter: string): Promise<string> {
   );
 }
 
-/** Runs `write` in a folder of its own, then puts what it wrote in place: at once where nothing is there, else file by file. */
-async function writeWhole(folder: string, write: (to: string) => Promise<void>): Promise<void> {
+/**
+ * Runs `write` in folders of its own, then puts what it wrote in place: the model at once where nothing is there, else file by file; what lies
+ * beside it last.
+ */
+async function writeWhole(
+  folder: string,
+  write: (to: string, beside: (name: string) => string) => Promise<void>,
+): Promise<void> {
   await mkdir(dirname(folder), { recursive: true });
   const draft = await mkdtemp(join(dirname(folder), `.${basename(folder)}-`));
+  const to = join(draft, "model");
+  const companions: string[] = [];
   try {
-    await write(draft);
-    if (!(await exists(folder))) {
-      await rename(draft, folder);
-      return;
-    }
-    const names = await readdir(draft);
+    await mkdir(to);
+    await write(to, (name) => {
+      companions.push(name);
+      return join(draft, name);
+    });
     // State that belongs to older weights must not be found beside new ones.
-    for (const name of [VALUE_FILE, OPTIMIZER_FILE])
-      if (!names.includes(name)) await rm(join(folder, name), { force: true });
-    for (const name of names) await rename(join(draft, name), join(folder, name));
+    for (const name of [VALUE_FILE, STATE_FILE]) await rm(besidePath(folder, name), { force: true });
+    if (await exists(folder)) {
+      for (const name of [VALUE_FILE, OLD_STATE_FILE]) await rm(join(folder, name), { force: true });
+      for (const name of await readdir(to)) await rename(join(to, name), join(folder, name));
+    } else {
+      await rename(to, folder);
+    }
+    for (const name of companions) await rename(join(draft, name), besidePath(folder, name));
   } finally {
     await rm(draft, { recursive: true, force: true });
   }
+}
+
+/** `…/policy` and `state.safetensors` make `…/policy.state.safetensors`. */
+function besidePath(folder: string, name: string): string {
+  return `${folder}.${name}`;
+}
+
+async function firstOf(...files: readonly string[]): Promise<string | undefined> {
+  for (const file of files) if (await exists(file)) return file;
+  return undefined;
 }
 
 function exists(path: string): Promise<boolean> {

@@ -65,6 +65,15 @@ export type SampleResult = {
 /** First and second moments, laid out like what is trained. */
 export type Moments = { readonly first: SharedArrayBuffer; readonly second: SharedArrayBuffer };
 
+/** What a learner knows beside weights and moments. */
+export type LearnerState = {
+  /** Updates since the optimizer was fresh. */
+  readonly step: number;
+  /** Last published version, and whether the weights moved since. */
+  readonly version: number;
+  readonly moved: boolean;
+};
+
 export type LoadedModel = Pick<ModelRef, "config" | "weights" | "lora" | "maskedIds" | "folder">;
 
 /** kind → [what it needs, what it gives]. */
@@ -72,9 +81,10 @@ export type Jobs = {
   /** Compiles the kernels if need be. */
   kernels: [Record<never, never>, KernelInfo];
   load: [{ folder: string; head: Head; freeze?: Freeze; lora?: LoraSpec; seed: number }, LoadedModel];
-  save: [{ model: ModelRef; folder: string; optimizer?: { moments: Moments; step: number } }, null];
-  /** Reads weights, and the optimizer's state if it is there, into the buffers; gives the step. */
-  restore: [{ model: ModelRef; folder: string; moments: Moments }, { step: number }];
+  /** Without a state: the weights alone, for others. */
+  save: [{ model: ModelRef; folder: string; state?: LearnerState & { moments: Moments } }, null];
+  /** Reads weights, and the learner's state if it is there, into the buffers. */
+  restore: [{ model: ModelRef; folder: string; moments: Moments }, LearnerState];
   preprocess: [{ folder: string } & RawPicture, Omit<FrameRef, "hash">];
   /** Preprocesses what is raw and passes all pictures through the vision tower; a bad one does not spoil the others. */
   see: [

@@ -1,5 +1,5 @@
-import { readdir, readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { readdir, readFile, rename } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Image } from "../../core/image.ts";
 import { readSafetensors, type Tensors } from "../../model/safetensors.ts";
@@ -57,9 +57,9 @@ function open(engine: NativeEngine, spec: Partial<LearnerSpec> = {}): Promise<Le
   return engine.learner({ folder: model.folder, seed: 3, ...spec });
 }
 
-async function saved(learner: Learner, optimizer = false): Promise<string> {
+async function saved(learner: Learner, whole = false): Promise<string> {
   const folder = join(model.root, `save ${saves++}`);
-  await learner.save(folder, { optimizer });
+  await (whole ? learner.checkpoint(folder) : learner.export(folder));
   return folder;
 }
 
@@ -70,7 +70,7 @@ async function weightsOf(learner: Learner): Promise<Tensors> {
 /** The gradient of a call, read back from AdamW's first moments. */
 async function gradientOf(learner: Learner): Promise<Tensors> {
   await learner.step({ ...adamw, learningRate: 0, beta1: 0 });
-  const state = await readSafetensors(join(await saved(learner, true), "optimizer.safetensors"));
+  const state = await readSafetensors(`${await saved(learner, true)}.state.safetensors`);
   return new Map([...state].filter(([name]) => name.startsWith("first.")));
 }
 
@@ -239,24 +239,89 @@ describe("checkpoints", () => {
       await train(straight);
       const folder = await saved(straight, true);
       const resumed = await open(one, { ...spec, seed: 99 });
-      await resumed.load(folder);
+      await resumed.restore(folder);
       await train(straight);
       await train(resumed);
       const [a, b] = [await saved(straight, true), await saved(resumed, true)];
-      const names = (await readdir(a)).filter((name) => name.endsWith(".safetensors"));
-      expect(names).toContain("optimizer.safetensors");
-      for (const name of names)
-        expect((await readFile(join(a, name))).equals(await readFile(join(b, name))), name).toBe(true);
+      const names = (await readdir(model.root, { recursive: true })).filter(
+        (name) => name.startsWith(basename(a)) && name.endsWith(".safetensors"),
+      );
+      expect(names).toContain(`${basename(a)}.state.safetensors`);
+      for (const name of names) {
+        const [one, other] = [join(model.root, name), join(model.root, name.replace(basename(a), basename(b)))];
+        expect((await readFile(one)).equals(await readFile(other)), name).toBe(true);
+      }
     },
   );
+
+  test("a model folder holds what Hugging Face writes and nothing else; the rest lies beside it", async () => {
+    for (const [spec, beside] of [
+      [{}, ["state.safetensors"]],
+      [{ head: "value" }, ["state.safetensors", "value_head.safetensors"]],
+      [{ lora: { rank: 2, alpha: 4 } }, ["state.safetensors"]],
+    ] as [Partial<LearnerSpec>, string[]][]) {
+      const folder = await saved(await open(two, spec), true);
+      const weights = spec.lora ? "adapter_model.safetensors" : "model.safetensors";
+      expect((await readdir(folder)).filter((name) => name.endsWith(".safetensors"))).toEqual([weights]);
+      const siblings = (await readdir(model.root)).filter((name) => name.startsWith(`${basename(folder)}.`)).sort();
+      expect(siblings).toEqual(beside.map((name) => `${basename(folder)}.${name}`));
+    }
+  });
+
+  test("folders of earlier versions, with value head and optimizer state inside, still load", async () => {
+    const critic = await open(two, { head: "value" });
+    await critic.forwardBackward(data, { name: "value" });
+    await critic.step(adamw);
+    const folder = await saved(critic, true);
+    await rename(`${folder}.state.safetensors`, join(folder, "optimizer.safetensors"));
+    await rename(`${folder}.value_head.safetensors`, join(folder, "value_head.safetensors"));
+    const resumed = await open(two, { head: "value", seed: 99 });
+    await resumed.restore(folder);
+    expect(await resumed.forward(data)).toEqual(await critic.forward(data));
+    await resumed.forwardBackward(data, { name: "value" });
+    expect(await resumed.step(adamw)).toMatchObject({ step: 2 });
+  });
+
+  test("a fresh optimizer takes the step that a new learner of these weights would take", async () => {
+    const learner = await open(two);
+    await learner.forwardBackward(data, { name: "cross_entropy" });
+    await learner.step(muon);
+    await learner.freshOptimizer();
+    const other = await open(two, { folder: await saved(learner) });
+    for (const each of [learner, other]) {
+      await each.forwardBackward(data, ppo);
+      expect(await each.step(adamw)).toMatchObject({ applied: true, step: 1 });
+    }
+    expect(await weightsOf(learner)).toEqual(await weightsOf(other));
+  });
+
+  test("versions count weights that changed, also across a restore", async () => {
+    const learner = await open(two);
+    const publish = async (from: Learner) => {
+      const sampler = await from.publish();
+      await sampler.close();
+      return sampler.version;
+    };
+    expect([await publish(learner), await publish(learner)]).toEqual([1, 1]);
+    await learner.forwardBackward(data, ppo);
+    await learner.step(adamw);
+    const unpublished = await saved(learner, true);
+    expect(await publish(learner)).toBe(2);
+    const published = await saved(learner, true);
+    for (const folder of [unpublished, published]) {
+      const resumed = await open(one);
+      await resumed.restore(folder);
+      expect(await publish(resumed)).toBe(2);
+    }
+  });
 
   test("a saved folder is a model folder, and saving over it replaces it whole", async () => {
     const learner = await open(two);
     const folder = await saved(learner, true);
     await learner.forwardBackward(data, ppo);
     await learner.step(adamw);
-    await learner.save(folder);
-    expect(await readdir(folder)).not.toContain("optimizer.safetensors");
+    await learner.export(folder);
+    expect(await readdir(model.root)).not.toContain(`${basename(folder)}.state.safetensors`);
     expect((await readdir(model.root)).filter((name) => name.startsWith("."))).toEqual([]);
     const sampler = await two.sampler(folder);
     const [current] = await learner.forward(data.slice(0, 1));
@@ -266,9 +331,9 @@ describe("checkpoints", () => {
   test("loading what does not fit changes nothing", async () => {
     const learner = await open(two);
     const before = await weightsOf(learner);
-    await expect(learner.load(join(model.root, "nowhere"))).rejects.toThrow(/nowhere/);
+    await expect(learner.restore(join(model.root, "nowhere"))).rejects.toThrow(/nowhere/);
     const critic = await open(two, { head: "value" });
-    await expect(critic.load(model.folder)).rejects.toThrow(/not a critic/);
+    await expect(critic.restore(model.folder)).rejects.toThrow(/not a critic/);
     expect(await weightsOf(learner)).toEqual(before);
   });
 });

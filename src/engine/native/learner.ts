@@ -32,6 +32,8 @@ export class NativeLearner implements Learner {
   #gradients: (SharedArrayBuffer | undefined)[] = [];
   #step = 0;
   #version = 0;
+  /** The weights changed since that version was published. */
+  #moved = true;
   /** A loss was not finite: these gradients must not be applied. */
   #spoiled = false;
   /** An update was cut short: part of the weights moved. */
@@ -97,6 +99,7 @@ export class NativeLearner implements Learner {
       this.#spoiled = false;
       if (applied) {
         this.#step += 1;
+        this.#moved = true;
         this.#touch();
       }
       return { gradNorm, applied, step: this.#step };
@@ -111,7 +114,8 @@ export class NativeLearner implements Learner {
     return this.#enqueue(async () => {
       if (this.#model.head === "value") throw new EngineError("A critic can't sample; publish the policy's learner.");
       const { lora, weights } = this.#model;
-      this.#version += 1;
+      if (this.#moved) this.#version += 1;
+      this.#moved = false;
       // Under LoRA the base never changes: snapshots share it.
       const spare = this.#spares.pop();
       const copy = await copyShared(lora?.weights ?? weights, spare && (spare.lora?.weights ?? spare.weights));
@@ -130,22 +134,35 @@ export class NativeLearner implements Learner {
     else this.#spares.push(model);
   }
 
-  async save(folder: string, what: { readonly optimizer: boolean } = { optimizer: false }): Promise<void> {
-    await this.#enqueue(() => {
-      const optimizer = what.optimizer && { moments: this.#moments, step: this.#step };
-      return this.#host.pool.run({ kind: "save", model: this.#model, folder, ...(optimizer && { optimizer }) });
+  async freshOptimizer(): Promise<void> {
+    await this.#enqueue(async () => {
+      for (const moment of Object.values(this.#moments)) new Uint8Array(moment).fill(0);
+      this.#step = 0;
     });
   }
 
-  async load(folder: string): Promise<void> {
+  async export(folder: string): Promise<void> {
+    await this.#enqueue(() => this.#host.pool.run({ kind: "save", model: this.#model, folder }));
+  }
+
+  async checkpoint(folder: string): Promise<void> {
+    await this.#enqueue(() => {
+      const state = { moments: this.#moments, step: this.#step, version: this.#version, moved: this.#moved };
+      return this.#host.pool.run({ kind: "save", model: this.#model, folder, state });
+    });
+  }
+
+  async restore(folder: string): Promise<void> {
     await this.#enqueue(async () => {
-      const { step } = await this.#host.pool.run({
+      const { step, version, moved } = await this.#host.pool.run({
         kind: "restore",
         model: this.#model,
         folder,
         moments: this.#moments,
       });
       this.#step = step;
+      this.#version = version;
+      this.#moved = moved;
       this.#clearGradients();
       this.#touch();
       this.#broken = false;
@@ -235,7 +252,7 @@ export class NativeLearner implements Learner {
     const checked = async () => {
       if (this.#broken && !repairs) {
         throw new EngineError(
-          "An update of these weights was cut short when a worker died. Load a checkpoint into this learner.",
+          "An update of these weights was cut short when a worker died. Restore a checkpoint into this learner.",
         );
       }
       return work();
