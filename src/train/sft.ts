@@ -1,13 +1,13 @@
 /**
- * Supervised learning from demonstrations: conversations become token sequences through the same ledger as rollouts, so a warm start and reinforcement
- * learning see the same ids. Loss is on the assistant's ids alone, in all turns.
+ * Supervised learning from demonstrations. A demonstration is played again by the token agent of rollouts, over a sampler that says the demonstrated replies:
+ * so a warm start sees the very sequences that reinforcement learning will, joined or split, with the same window. Loss is on the assistant's ids
+ * alone, in all turns.
  */
 import { DataError } from "../core/errors.ts";
 import type { Message } from "../core/message.ts";
 import { textOf } from "../core/message.ts";
-import type { Datum } from "../engine/engine.ts";
-import type { ChatModel } from "../rollout/agents.ts";
-import { TokenLedger } from "../rollout/ledger.ts";
+import type { Datum, Sampler } from "../engine/engine.ts";
+import { type ChatModel, OutOfTokens, type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
 import type { Sequence } from "../rollout/trajectory.ts";
 import { toDatum } from "./batch.ts";
 
@@ -16,30 +16,64 @@ export type SftModel = ChatModel & {
   encodeReply(text: string): Int32Array;
 };
 
-/** The sequence of a conversation, every assistant message counting as sampled. */
-export async function sequenceOf(
+/** How turns become sequences, as the token agent takes it. */
+export type SequenceLayout = Pick<TokenAgentOptions, "turns" | "history" | "contextLength">;
+
+/** The sequences of a conversation, every assistant message counting as sampled: one when turns are joined, one per turn when they are split. */
+export async function sequencesOf(
   messages: readonly Message[],
   model: SftModel,
-  contextLength: number,
-): Promise<Sequence> {
-  const ledger = new TokenLedger({ imageToken: model.imageToken, visionIds: model.visionIds, contextLength });
-  let turn = 0;
-  let given: Message[] = [];
-  for (const message of messages) {
-    if (message.role !== "assistant") {
-      given.push(message);
-      continue;
-    }
-    if (given.length === 0) throw new DataError("A demonstration has two assistant messages in a row; join them.");
-    ledger.give(turn === 0 ? await model.renderer.prompt(given) : await model.renderer.delta(given, { ended: true }));
-    const ids = model.encodeReply(textOf(message));
-    ledger.sample({ ids, logprobs: new Float32Array(ids.length), stopReason: "stop", version: 0 }, turn);
-    given = [];
-    turn += 1;
+  layout: SequenceLayout,
+): Promise<Sequence[]> {
+  const turns = messages.flatMap(({ role }, i) => (role === "assistant" ? [i] : []));
+  if (turns.length === 0) throw new DataError("A demonstration needs at least one assistant message.");
+  if (turns.some((at) => messages[at - 1]?.role === undefined || messages[at - 1]?.role === "assistant")) {
+    throw new DataError("A demonstration has two assistant messages in a row, or begins with one; join or drop them.");
   }
-  if (turn === 0) throw new DataError("A demonstration needs at least one assistant message.");
-  return ledger.sequence();
+  const replies = turns.map((at) => model.encodeReply(textOf(messages[at] as Message)));
+  const agent = tokenAgent({
+    ...layout,
+    model,
+    temperature: 1,
+    maxTokens: Math.max(...replies.map((ids) => ids.length)),
+    sampler: () => reciter(replies),
+  })({ env: NO_ENV, seed: 0, sibling: 0, samplingSeed: 0 });
+  const signal = new AbortController().signal;
+  try {
+    for (const at of turns) await agent.reply(messages.slice(0, at), signal);
+  } catch (error) {
+    throw error instanceof OutOfTokens ? tooLong(error.message) : error;
+  }
+  return agent.sequences?.() ?? [];
 }
+
+/** A sampler that says these replies in turn. */
+function reciter(replies: readonly Int32Array[]): Sampler {
+  let turn = 0;
+  return {
+    version: 0,
+    async sample(_, { maxTokens }) {
+      const ids = replies[turn++] as Int32Array;
+      if (ids.length > maxTokens) throw tooLong(`Reply ${turn} has ${ids.length} ids, there is room for ${maxTokens}.`);
+      return { ids, logprobs: new Float32Array(ids.length), stopReason: "stop", version: 0 };
+    },
+    score: () => Promise.reject(new DataError("Demonstrations have no log-probabilities.")),
+    release() {},
+    async close() {},
+  };
+}
+
+function tooLong(why: string): DataError {
+  return new DataError(
+    `A demonstration does not fit the context. ${why} Raise sampling.contextTokens, play shorter episodes, or set turns to "split".`,
+  );
+}
+
+/** Demonstrations were played before; nothing is asked of an environment. */
+const NO_ENV = {
+  reset: () => Promise.reject(new DataError("A demonstration has no environment.")),
+  step: () => Promise.reject(new DataError("A demonstration has no environment.")),
+};
 
 /** A mini-batch for the loss `cross_entropy`, averaged over its trained tokens. */
 export function sftBatch(sequences: readonly Sequence[]): Datum[] {

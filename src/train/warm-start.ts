@@ -15,7 +15,7 @@ import type { WorldEnv } from "../envs/world-env.ts";
 import type { Sequence } from "../rollout/trajectory.ts";
 import type { Recipe } from "./recipe.ts";
 import { evaluationSeeds } from "./requests.ts";
-import { type SftModel, sequenceOf, sftBatch } from "./sft.ts";
+import { type SequenceLayout, type SftModel, sequencesOf, sftBatch } from "./sft.ts";
 import { MAX_SKIPPED, scheduled } from "./update.ts";
 
 export type WarmStartOptions = {
@@ -86,18 +86,22 @@ export async function warmStartUpdates(plan: Recipe["warmStart"]): Promise<numbe
 type Source = { readonly count: number; batch(epoch: number, index: number): Promise<Sequence[]> };
 
 async function sourceOf({ recipe, plan, model }: WarmStartOptions): Promise<Source> {
-  const context = Math.min(recipe.sampling.contextTokens, model.maxPositions);
+  const layout: SequenceLayout = {
+    contextLength: Math.min(recipe.sampling.contextTokens, model.maxPositions),
+    turns: recipe.turns,
+    ...(recipe.turns === "split" && { history: recipe.history }),
+  };
   if (plan.files.length > 0) {
-    const sequences: Sequence[] = [];
+    const demos: Sequence[][] = [];
     for (const file of plan.files) {
-      for await (const demo of readDemos(file)) sequences.push(await sequenceOf(demo.messages, model, context));
+      for await (const demo of readDemos(file)) demos.push(await sequencesOf(demo.messages, model, layout));
     }
-    if (sequences.length === 0) throw new DataError(`There are no demonstrations in ${plan.files.join(", ")}.`);
+    if (demos.length === 0) throw new DataError(`There are no demonstrations in ${plan.files.join(", ")}.`);
     return {
-      count: sequences.length,
+      count: demos.length,
       async batch(epoch, index) {
-        const order = new NumpyRandom(mixSeed("sft", recipe.seed, epoch)).permutation(sequences.length);
-        return order.slice(index * plan.batch, (index + 1) * plan.batch).map((i) => sequences[i] as Sequence);
+        const order = new NumpyRandom(mixSeed("sft", recipe.seed, epoch)).permutation(demos.length);
+        return order.slice(index * plan.batch, (index + 1) * plan.batch).flatMap((i) => demos[i] as Sequence[]);
       },
     };
   }
@@ -119,7 +123,7 @@ async function sourceOf({ recipe, plan, model }: WarmStartOptions): Promise<Sour
           undefined,
           noise,
         );
-        sequences.push(await sequenceOf(demo.messages, model, context));
+        sequences.push(...(await sequencesOf(demo.messages, model, layout)));
         // The main thread also answers environments and the terminal.
         if (i % 8 === 7) await new Promise((resolve) => setImmediate(resolve));
       }

@@ -1,0 +1,52 @@
+/** The warm start: what it plays and what it hands to the learner. */
+import { expect, test } from "vitest";
+import type { Datum, Learner } from "../engine/engine.ts";
+import { testModel } from "../rollout/test-model.ts";
+import type { Recipe, RecipeInput } from "./recipe.ts";
+import type { SftModel } from "./sft.ts";
+import { signalsEnv, tinyRecipe } from "./test-run.ts";
+import { warmStart } from "./warm-start.ts";
+
+const model: SftModel = { ...testModel, encodeReply: (reply) => testModel.renderer.reply(reply) };
+
+/** Runs a warm start over a learner that learns nothing, and gives the batches it was handed. */
+async function batches(changes: Partial<RecipeInput>): Promise<Datum[][]> {
+  const recipe = tinyRecipe("none", changes);
+  const seen: Datum[][] = [];
+  const policy = {
+    async forwardBackward(data: readonly Datum[]) {
+      seen.push([...data]);
+      return { loss: 1, metrics: {} };
+    },
+    step: async () => ({ gradNorm: 1, applied: true }),
+  } as unknown as Learner;
+  const plan = recipe.warmStart as NonNullable<Recipe["warmStart"]>;
+  const done = await warmStart({
+    recipe,
+    plan,
+    model,
+    policy,
+    from: 0,
+    onUpdate: async () => {},
+    onStop: async () => {},
+  });
+  expect(done).toBe(true);
+  return seen;
+}
+
+const optimizer = { learningRate: 0.001 };
+
+test("split turns are imitated as they are played: a sequence per turn, its own reply alone carrying loss", async () => {
+  const changes = { envs: [signalsEnv(3)], warmStart: { episodes: 4, batch: 2, optimizer } };
+  const joined = await batches(changes);
+  const split = await batches({ ...changes, turns: "split", history: 1 });
+  expect(joined.map((batch) => batch.length)).toEqual([2, 2]);
+  expect(split.map((batch) => batch.length)).toEqual([6, 6]);
+  const pictures = (batch: readonly Datum[]) => batch.map(({ input }) => input.images.length);
+  expect(pictures(joined[0] as Datum[])).toEqual([3, 3]);
+  // The first turn, one before the present, the present.
+  expect(pictures(split[0] as Datum[])).toEqual([1, 2, 3, 1, 2, 3]);
+  const trained = (batch: readonly Datum[]) =>
+    batch.reduce((sum, { weights }) => sum + weights.filter((weight) => weight > 0).length, 0);
+  expect(trained(split[0] as Datum[])).toBe(trained(joined[0] as Datum[]));
+});
