@@ -21,8 +21,8 @@ describe("planShards", () => {
   });
 
   test("equal sequences spread evenly, in order", () => {
-    const sizes = Array.from({ length: 16 }, () => ({ tokens: 10, patches: 0 }));
-    expect(planShards(sizes, SHARDS)).toEqual(Array.from({ length: 8 }, (_, i) => [[i, i + 8]]));
+    const sizes = Array.from({ length: 2 * SHARDS }, () => ({ tokens: 10, patches: 0 }));
+    expect(planShards(sizes, SHARDS)).toEqual(Array.from({ length: SHARDS }, (_, i) => [[i, i + SHARDS]]));
   });
 
   test("few sequences leave shards empty", () => {
@@ -40,6 +40,6 @@ describe("planShards", () => {
 describe("the number of shards", () => {
   test("grows with the batch, in powers of two, and never depends on anything else", () => {
     const shards = (tokens: number) => planShards([{ tokens, patches: 0 }]).length;
-    expect([10, 2048, 5000, 6000, 11_000, 12_000, 1e6].map(shards)).toEqual([2, 2, 2, 4, 4, 8, 8]);
+    expect([10, 700, 1000, 1200, 2000, 2300, 4000, 5000, 1e6].map(shards)).toEqual([2, 2, 2, 4, 4, 8, 8, 16, 16]);
   });
 });

@@ -4,9 +4,10 @@
  * padding; a pack is one pass over the network.
  */
 
-export const SHARDS = 8;
+/** Each shard has a gradient of its own: more would cost memory, and sixteen keep as many threads busy. */
+export const SHARDS = 16;
 /** A smaller shard would spend more on its own gradient and on narrow matrices than it gains by running beside others. */
-const SHARD_TOKENS = 2048;
+const SHARD_TOKENS = 384;
 /** A longer sequence is a pack of its own. */
 export const PACK_TOKENS = 4096;
 
@@ -34,7 +35,7 @@ export function planShards(sizes: readonly SequenceSize[], shards = shardCount(s
   return members.map((indexes) => cutPacks(indexes, sizes, packTokens));
 }
 
-/** 2, 4 or 8: powers of two, so that shards share the threads evenly. */
+/** 2, 4, 8 or 16: powers of two, so that shards share the threads evenly. */
 function shardCount(sizes: readonly SequenceSize[]): number {
   const tokens = sizes.reduce((sum, size) => sum + size.tokens, 0);
   return Math.min(SHARDS, Math.max(2, 2 ** Math.round(Math.log2(tokens / SHARD_TOKENS))));
