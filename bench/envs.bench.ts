@@ -36,12 +36,13 @@ console.log("| world | frame | steps/s | VisGym (Python) | ratio | hashes/s | PN
 let tooSlow = 0;
 for (const { id } of listEnvs()) {
   const world = makeWorld(id);
+  const lasting = world.actions.filter((spec) => !spec.ends);
   const random = new NumpyRandom(0);
   let seed = 0;
   await world.reset(seed);
   const steps = await rate(async () => {
     for (let step = 0; step < 40; step++) {
-      const { ended } = await world.act(sampleAction(world.actions, random, ["stop"]));
+      const { ended } = await world.act(sampleAction(lasting, random));
       await world.observe("image");
       if (ended) await world.reset(++seed);
     }

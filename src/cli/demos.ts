@@ -27,7 +27,7 @@ export function demosCommand(): Command {
     .option("--seed <n>", "seed of the first episode; the others follow", wholeNumber("--seed"), 0)
     .option("--protocol <name>", "how the oracle speaks")
     .option("--max-turns <n>", "turn limit", wholeNumber("--max-turns", 1))
-    .option("--noise <p>", "how often a random action is played instead", share, 0)
+    .option("--noise <p>", "how often a random action is played instead; never one that ends the episode", share, 0)
     .addOption(new Option("--labels <what>", "what a noisy turn says").choices(["played", "oracle"]).default("played"))
     .option("--embed", "put frames into the rows as data URIs")
     .option("--resume", "go on with a file that was interrupted")
@@ -42,7 +42,8 @@ async function runDemos(name: string, flags: Flags): Promise<void> {
   const writer = new DemoWriter(flags.out, flags.embed === true);
   const progress = new Progress(`demos ${name}`, flags.episodes);
   const state = onInterrupt();
-  let failures = 0;
+  let outOfTurns = 0;
+  let failed = 0;
   for (let episode = done; episode < flags.episodes; episode++) {
     if (state.interrupted) {
       process.stderr.write(
@@ -61,18 +62,20 @@ async function runDemos(name: string, flags: Flags): Promise<void> {
         labels: flags.labels,
       },
     );
-    if (!demo.success) failures += 1;
+    if (!demo.success && demo.turns >= env.options.maxTurns) outOfTurns += 1;
+    else if (!demo.success) failed += 1;
     appendFileSync(flags.out, `${writer.row(demo)}\n`);
     progress.update(episode + 1);
     // Gives Ctrl-C a chance between episodes.
     if (episode % 16 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
   process.stderr.write(`${flags.episodes} episodes, ${writer.frames} distinct frames, in ${flags.out}\n`);
-  if (failures > 0) {
-    process.stderr.write(
-      `${failures} of them did not succeed (rows say "success": false); --max-turns gives the oracle more turns.\n`,
-    );
-  }
+  if (outOfTurns > 0) hint(outOfTurns, "ran out of turns", "--max-turns gives more of them");
+  if (failed > 0) hint(failed, "failed", "a random move could not be mended, so try less --noise");
+}
+
+function hint(count: number, what: string, advice: string): void {
+  process.stderr.write(`${count} of them ${what} (rows say "success": false): ${advice}.\n`);
 }
 
 function share(value: string): number {

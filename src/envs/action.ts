@@ -41,11 +41,18 @@ export type ActionSpec = {
   readonly example: Json;
   /** The labels of its one argument are commands by themselves: `left` for `move left`. */
   readonly shorthand?: boolean;
+  /** Playing it always ends the episode, as `stop` and a final answer do: noise in demonstrations leaves it out. */
+  readonly ends?: boolean;
 };
 
 /** An action without an argument, such as `stop`. */
 export function bare(name: string, description: string, maxLength = 32): ActionSpec {
   return { name, description, arg: { type: "word", maxLength }, example: name };
+}
+
+/** `stop`, by which an agent ends the episode. */
+export function stopAction(description: string): ActionSpec {
+  return { ...bare("stop", description, 4), ends: true };
 }
 
 /** The action as `makeWorld` users write it: `act("left")`, `act("move", 0)`. */

@@ -183,13 +183,36 @@ export function labelOf(leaf: ArgLeaf, value: Json): string | undefined {
 /** `integers(low, high)` draws a whole number in `low..high-1`, `random()` a real in [0, 1). */
 export type Draws = { integers(low: number, high: number): number; random(): number };
 
-/** An action drawn at random: first its name, then its payload, both uniform. */
-export function sampleAction(specs: readonly ActionSpec[], rng: Draws, exclude: readonly string[] = []): Action {
-  const choices = specs.filter((spec) => !exclude.includes(spec.name));
-  if (choices.length === 0)
-    throw new EnvError("There is no action to draw from: every action of the world is excluded.");
-  const spec = choices[rng.integers(0, choices.length)] as ActionSpec;
+/** An action drawn evenly from all that can be done: `move` in four directions and `stop` are five choices. */
+export function sampleAction(specs: readonly ActionSpec[], rng: Draws): Action {
+  const total = specs.reduce((sum, spec) => sum + choices(spec.arg), 0);
+  if (total === 0) throw new EnvError("There is no action to draw from.");
+  let drawn = total <= 2 ** 32 ? rng.integers(0, total) : rng.random() * total;
+  let spec = specs[0] as ActionSpec;
+  for (spec of specs) {
+    drawn -= choices(spec.arg);
+    if (drawn < 0) break;
+  }
   return { name: spec.name, payload: spec.arg.type === "word" ? spec.example : samplePayload(spec.arg, rng) };
+}
+
+/** How many payloads `samplePayload` can give. */
+function choices(arg: ArgSpec): number {
+  switch (arg.type) {
+    case "int":
+      return arg.max - arg.min + 1;
+    case "real": {
+      const { low, high, digits } = realGrid(arg);
+      return arg.whole ? Math.floor(high) - Math.ceil(low) + 1 : Math.round((high - low) * digits) + 1;
+    }
+    case "word":
+      return 1;
+    case "permutation":
+      return Array.from({ length: arg.size }, (_, i) => i + 1).reduce((product, n) => product * n, 1);
+    case "tuple":
+    case "list":
+      return arg.items.reduce((product, item) => product * choices(item), 1);
+  }
 }
 
 function samplePayload(arg: ArgSpec, rng: Draws): Json {
@@ -214,12 +237,18 @@ function samplePayload(arg: ArgSpec, rng: Draws): Json {
   }
 }
 
+type RealArg = Extract<ArgSpec, { readonly type: "real" }>;
+
 /** An open side lies 20 from the other, or at ±10. One decimal then, three within bounds: numbers a person would write. */
-function sampleReal(arg: Extract<ArgSpec, { readonly type: "real" }>, rng: Draws): number {
+function realGrid(arg: RealArg): { readonly low: number; readonly high: number; readonly digits: number } {
   const low = arg.min ?? (arg.max === undefined ? -10 : arg.max - 20);
   const high = arg.max ?? low + 20;
+  return { low, high, digits: arg.min === undefined || arg.max === undefined ? 10 : 1000 };
+}
+
+function sampleReal(arg: RealArg, rng: Draws): number {
+  const { low, high, digits } = realGrid(arg);
   if (arg.whole) return rng.integers(Math.ceil(low), Math.floor(high) + 1);
-  const digits = arg.min === undefined || arg.max === undefined ? 10 : 1000;
   const drawn = Math.round((low + rng.random() * (high - low)) * digits) / digits;
   return Math.min(high, Math.max(low, drawn)) + 0;
 }

@@ -22,8 +22,9 @@ async function frame(world: World): Promise<Image> {
 
 /** A few random actions, ignoring whether they help. */
 async function wander(world: World, random: NumpyRandom, steps: number): Promise<void> {
+  const lasting = world.actions.filter((spec) => !spec.ends);
   for (let step = 0; step < steps; step++) {
-    const { ended } = await world.act(sampleAction(world.actions, random, ["stop", "say"]));
+    const { ended } = await world.act(sampleAction(lasting, random));
     if (ended) return;
   }
 }

@@ -29,7 +29,7 @@ export type Demo = {
 };
 
 export type Noise = {
-  /** How often a random action is played instead of the oracle's. */
+  /** How often a random action is played instead of the oracle's; never one that ends the episode. */
   readonly probability: number;
   /** What the conversation says on such a turn: what was played, or what the oracle would have played. */
   readonly labels: "played" | "oracle";
@@ -53,7 +53,7 @@ export async function playDemo(
     const noisy = noise.probability > 0 && random.random() < noise.probability;
     // After a mistake that can't be mended (a box in a corner) the oracle has nothing to say: play on at random.
     const oracle = noisy && noise.labels === "played" ? undefined : oracleReply(env);
-    const reply = noisy || oracle === undefined ? env.randomReply(random) : oracle;
+    const reply = noisy || oracle === undefined ? env.noisyReply(random) : oracle;
     const step = await env.step(reply);
     messages.push(assistant(noise.labels === "oracle" && oracle !== undefined ? oracle : reply));
     reward += step.reward;

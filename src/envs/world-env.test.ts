@@ -1,5 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { imagesOf, makeWorldEnv, textOf } from "../index.ts";
+import {
+  act,
+  defineWorld,
+  imagesOf,
+  makeWorldEnv,
+  NumpyRandom,
+  playDemo,
+  register,
+  stopAction,
+  textOf,
+} from "../index.ts";
 
 const WRONG = "I would rather not.";
 
@@ -156,5 +166,63 @@ describe("messages", () => {
     expect(textOf(grey!)).toBe(textOf(seen!));
     expect(imagesOf(grey!)[0]).toMatchObject({ width: 225, height: 225 });
     expect(new Set(imagesOf(grey!)[0]!.data)).toEqual(new Set([128]));
+  });
+});
+
+describe("random play and noise", () => {
+  const count = async (name: string, reply: (env: ReturnType<typeof makeWorldEnv>, random: NumpyRandom) => string) => {
+    const env = makeWorldEnv(name, { protocol: "keyword" });
+    await env.reset(0);
+    const random = new NumpyRandom(0);
+    const seen = new Map<string, number>();
+    for (let i = 0; i < 5000; i++) {
+      const said = reply(env, random);
+      seen.set(said, (seen.get(said) ?? 0) + 1);
+    }
+    return seen;
+  };
+
+  test("a random agent in a maze draws the four directions and stop evenly", async () => {
+    const seen = await count("maze_2d/easy", (env, random) => env.randomReply(random));
+    expect([...seen.keys()].sort()).toEqual(
+      ["down", "left", "right", "stop", "up"].map((word) => `<action>${word}</action>`),
+    );
+    for (const times of seen.values()) expect(Math.abs(times - 1000)).toBeLessThan(150);
+  });
+
+  test("noise never plays what ends an episode", async () => {
+    const maze = await count("maze_2d/easy", (env, random) => env.noisyReply(random));
+    expect([...maze.keys()].sort()).toEqual(["down", "left", "right", "up"].map((word) => `<action>${word}</action>`));
+    const code = await count("color_codeword", (env, random) => env.noisyReply(random));
+    expect([...code.keys()]).toEqual(["<action>next</action>"]);
+  });
+
+  test("noisy demonstrations of a maze succeed, given the turns", async () => {
+    const env = makeWorldEnv("maze_2d/easy", { maxTurns: 200 });
+    for (let seed = 0; seed < 100; seed++) {
+      const demo = await playDemo("maze_2d/easy", env, seed, undefined, { probability: 0.5, labels: "played" });
+      expect(demo.success, `seed ${seed}`).toBe(true);
+    }
+  });
+
+  test("a world whose every action ends the episode has no noise, and says so", async () => {
+    register(
+      defineWorld({
+        id: "quiz",
+        create: () => ({
+          actions: [stopAction("give up")],
+          reset() {},
+          act: () => ({ valid: true, reward: 0, ended: true }),
+          observe: () => "?",
+          task: () => "Give up.",
+          success: false,
+          solve: () => [act("stop")],
+        }),
+      }),
+    );
+    const env = makeWorldEnv("quiz");
+    await expect(playDemo("quiz", env, 0, undefined, { probability: 1, labels: "played" })).rejects.toThrow(
+      "noise has nothing to play",
+    );
   });
 });

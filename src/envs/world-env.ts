@@ -129,6 +129,17 @@ export class WorldEnv implements Env {
     return this.protocol.print([sampleAction(this.world.actions, random)], this.world.actions);
   }
 
+  /** A slip of the hand: any action at random but those that end the episode. */
+  noisyReply(random: Random): string {
+    const lasting = this.world.actions.filter((spec) => !spec.ends);
+    if (lasting.length === 0) {
+      throw new EnvError(
+        "Every action of this world ends the episode, so noise has nothing to play: leave noise at 0.",
+      );
+    }
+    return this.protocol.print([sampleAction(lasting, random)], this.world.actions);
+  }
+
   /** The exact episode, as JSON. */
   save(): Json {
     const world = this.world.save?.();

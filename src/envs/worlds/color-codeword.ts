@@ -65,6 +65,7 @@ export class ColorCodeword implements World {
         description: `answer with all ${length} colors of the code in order, which ends the episode`,
         arg: { type: "list", items },
         example: items.map((_, i) => i % colors),
+        ends: true,
       },
     ];
   }

@@ -8,7 +8,7 @@ import { z } from "zod";
 import { EnvError } from "../../core/errors.ts";
 import { isJsonObject, type Json } from "../../core/json.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
-import { type Action, type ActionSpec, act, bare } from "../action.ts";
+import { type Action, type ActionSpec, act, bare, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 import {
@@ -57,7 +57,7 @@ export class MatchstickEquation implements World {
       example: [0, 6, 2, 0],
     },
     bare("undo", "take back the last move", 4),
-    bare("stop", "end the episode, once the equation holds", 4),
+    stopAction("end the episode, once the equation holds"),
   ];
 
   readonly #options: z.output<typeof options>;

@@ -11,7 +11,7 @@ import { Image } from "../../core/image.ts";
 import { isJsonObject, type Json } from "../../core/json.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { Canvas, type Color } from "../../images/canvas.ts";
-import { type Action, type ActionSpec, act, bare } from "../action.ts";
+import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 
@@ -70,7 +70,7 @@ export class MatchstickRotation implements World {
       },
       example: [1, -2.5, 30],
     },
-    bare("stop", "end the episode, once the blue stick lies on the red one", 4),
+    stopAction("end the episode, once the blue stick lies on the red one"),
   ];
 
   readonly #options: z.output<typeof options>;

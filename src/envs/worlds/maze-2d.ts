@@ -10,7 +10,7 @@ import { Image } from "../../core/image.ts";
 import { isJsonObject, type Json } from "../../core/json.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { Canvas, type Color } from "../../images/canvas.ts";
-import { type Action, type ActionSpec, act, bare } from "../action.ts";
+import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 import { drawMaze, loadMaze, type Maze, saveMaze, shortestPath } from "./wilson.ts";
@@ -44,7 +44,7 @@ export class Maze2D implements World {
       example: 0,
       shorthand: true,
     },
-    bare("stop", "end the episode, once you are on the target", 4),
+    stopAction("end the episode, once you are on the target"),
   ];
 
   readonly #options: z.output<typeof options>;

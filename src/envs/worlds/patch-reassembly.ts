@@ -10,7 +10,7 @@ import { Image } from "../../core/image.ts";
 import { isJsonObject, type Json } from "../../core/json.ts";
 import { PythonRandom } from "../../core/random-python.ts";
 import { Canvas, type Color, copyBytes } from "../../images/canvas.ts";
-import { type Action, type ActionSpec, act, bare } from "../action.ts";
+import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 import { type Cell, type Puzzle, planPlacements } from "./patch-planner.ts";
@@ -255,7 +255,7 @@ function actionsOf({ rows, columns, patches }: Puzzle): readonly ActionSpec[] {
       example: [0, Math.min(2, rows - 1), Math.min(3, columns - 1)],
     },
     { name: "remove", description: "take a patch off the board", arg: patch, example: 0 },
-    bare("stop", "end the episode, once the board is full", 4),
+    stopAction("end the episode, once the board is full"),
   ];
 }
 

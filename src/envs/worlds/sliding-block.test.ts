@@ -11,6 +11,11 @@ import { SlidingBlock, slidingBlock } from "./sliding-block.ts";
 type Step = { action: string; reward: number; terminated: boolean; ok: boolean };
 type Episode = { seed: number; state: JsonObject; steps: Step[]; plan_len: number };
 const golden: Episode[] = JSON.parse(readFileSync(new URL("golden/sliding_block_easy.json", import.meta.url), "utf8"));
+type SavedTarget = { target_blocks: Record<string, { position: number[] }> };
+/** Written by golden/make-sliding-block.py; in most rows the third phase of the shuffle has a choice. */
+const targets: { moves: number; seed: number; positions: number[][] }[] = JSON.parse(
+  readFileSync(new URL("golden/sliding_block_targets.json", import.meta.url), "utf8"),
+);
 
 const easy = { shuffleMoves: 30, cellSize: 50 };
 const hard = { shuffleMoves: 90, cellSize: 50 };
@@ -70,6 +75,11 @@ describe("recorded episodes of VisGym", () => {
       }
     });
   }
+
+  test.each(targets)("$moves moves of seed $seed shuffle to the target that numpy's RandomState gives", (row) => {
+    const { target_blocks } = worldAt(row.seed, { shuffleMoves: row.moves, cellSize: 50 }).save() as SavedTarget;
+    expect(BLOCKS.map(({ id }) => target_blocks[id]?.position)).toEqual(row.positions);
+  });
 
   test("seed 0 reads in text as VisGym prints it", () => {
     expect(worldAt(0).observe("text")).toBe(

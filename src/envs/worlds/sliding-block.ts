@@ -10,7 +10,7 @@ import { Image } from "../../core/image.ts";
 import { isJsonObject, type Json } from "../../core/json.ts";
 import { PythonRandom } from "../../core/random-python.ts";
 import { Canvas, type Color } from "../../images/canvas.ts";
-import { type Action, type ActionSpec, act, bare } from "../action.ts";
+import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 import {
@@ -64,7 +64,7 @@ export class SlidingBlock implements World {
       },
       example: [7, 1],
     },
-    bare("stop", "end the episode, once both boards are the same", 4),
+    stopAction("end the episode, once both boards are the same"),
   ];
 
   readonly #shuffleMoves: number;
@@ -196,14 +196,11 @@ function shuffled(seed: number, moves: number): Layout {
     last = anyOf(onward.length > 0 ? onward : all);
     slide(last);
   }
-  // At last those that are still where they began, as far as they can move.
+  // At last those that are still where they began: the first way that is open, without a draw.
   let budget = Math.floor(moves / 6);
   for (let index = 0; index < BLOCKS.length && budget > 0; index++) {
     if (layout[index] !== START[index]) continue;
-    const own = slides(layout).filter((s) => s.index === index);
-    if (own.length === 0) continue;
-    slide(anyOf(own));
-    budget -= 1;
+    if ([0, 1, 2, 3].some((direction) => slide({ index, direction }))) budget -= 1;
   }
   return layout;
 }
