@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import { ConfigError, errorMessage } from "../core/index.ts";
-import { DemoWriter, makeWorldEnv, playDemo } from "../envs/index.ts";
+import { countDemos, DemoWriter, makeWorldEnv, playDemo } from "../envs/index.ts";
 import { collect, EXIT, envOptions, onInterrupt, Progress, wholeNumber } from "./common.ts";
 
 type Flags = {
@@ -38,7 +38,15 @@ export function demosCommand(): Command {
 async function runDemos(name: string, flags: Flags): Promise<void> {
   const options = envOptions(flags);
   const env = makeWorldEnv(name, options);
-  const done = startFile(flags.out, flags.resume === true);
+  const noise = { probability: flags.noise, labels: flags.labels };
+  const given = Object.keys(options).length > 0 ? { options } : {};
+  startFile(flags.out, flags.resume === true);
+  const done = await countDemos(flags.out, {
+    env: name,
+    seed: flags.seed,
+    ...given,
+    ...(noise.probability > 0 && { noise }),
+  });
   const writer = new DemoWriter(flags.out, flags.embed === true);
   const progress = new Progress(`demos ${name}`, flags.episodes);
   const state = onInterrupt();
@@ -52,16 +60,7 @@ async function runDemos(name: string, flags: Flags): Promise<void> {
       process.exitCode = EXIT.interrupted;
       return;
     }
-    const demo = await playDemo(
-      name,
-      env,
-      flags.seed + episode,
-      Object.keys(options).length > 0 ? options : undefined,
-      {
-        probability: flags.noise,
-        labels: flags.labels,
-      },
-    );
+    const demo = await playDemo(name, env, flags.seed + episode, given.options, noise);
     if (!demo.success && demo.turns >= env.options.maxTurns) outOfTurns += 1;
     else if (!demo.success) failed += 1;
     appendFileSync(flags.out, `${writer.row(demo)}\n`);
@@ -84,21 +83,18 @@ function share(value: string): number {
   return number;
 }
 
-/** Episodes already in the file. A last line cut in half by a kill is dropped. */
-function startFile(file: string, resume: boolean): number {
+/** Makes the file, or drops a last line that a kill cut in half. */
+function startFile(file: string, resume: boolean): void {
   if (!existsSync(file)) {
     try {
       writeFileSync(file, "");
     } catch (error) {
       throw new ConfigError(`Can't write ${file}: ${errorMessage(error)}.`);
     }
-    return 0;
+    return;
   }
   if (!resume) throw new ConfigError(`${file} exists already: add --resume to go on with it, or choose another --out.`);
   const bytes = readFileSync(file);
   const end = bytes.lastIndexOf(0x0a) + 1;
   if (end < bytes.length) truncateSync(file, end);
-  let lines = 0;
-  for (const byte of bytes.subarray(0, end)) if (byte === 0x0a) lines += 1;
-  return lines;
 }

@@ -65,12 +65,13 @@ async function report(folder: string, model: string): Promise<void> {
   const [first, last] = [evaluations[0], evaluations.at(-1)];
   if (first !== undefined && last !== undefined) process.stdout.write(`\n${table(first, last)}\n`);
   const sights = events.filter((event) => event.kind === "sight").at(-1)?.metrics;
-  if (sights) {
+  if (sights?.["sight/gap"] !== undefined) {
     const [gap, low, high] = ["sight/gap", "sight/gap_low", "sight/gap_high"].map((name) => sights[name]?.toFixed(3));
     const [seeing, grey] = ["sight/success", "sight/success_grey"].map((name) => sights[name]?.toFixed(3));
     const blind = grey === undefined ? "" : `; success ${seeing} with its frames, ${grey} with grey ones`;
+    const interval = low === undefined ? "one episode, so no interval" : `95 % interval ${low} to ${high}`;
     process.stdout.write(
-      `\nsight: own frames make a reply ${gap} nats likelier than another episode's (95 % interval ${low} to ${high})${blind}\n`,
+      `\nsight: own frames make a reply ${gap} nats likelier than another episode's (${interval})${blind}\n`,
     );
   }
   const gif = last && (await writeGif(folder, last.step));

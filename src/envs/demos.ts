@@ -6,7 +6,8 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { DataError, EnvError } from "../core/errors.ts";
+import { isDeepStrictEqual } from "node:util";
+import { ConfigError, DataError, EnvError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
 import type { Json } from "../core/json.ts";
 import { assistant, imagesOf, type Message } from "../core/message.ts";
@@ -18,6 +19,13 @@ import { readJsonLines } from "./jsonl.ts";
 import type { Options } from "./registry.ts";
 import type { WorldEnv } from "./world-env.ts";
 
+export type Noise = {
+  /** How often a random action is played instead of the oracle's; never one that ends the episode. */
+  readonly probability: number;
+  /** What the conversation says on such a turn: what was played, or what the oracle would have played. */
+  readonly labels: "played" | "oracle";
+};
+
 export type Demo = {
   readonly env: string;
   readonly seed: number;
@@ -26,13 +34,8 @@ export type Demo = {
   readonly reward: number;
   readonly success: boolean;
   readonly turns: number;
-};
-
-export type Noise = {
-  /** How often a random action is played instead of the oracle's; never one that ends the episode. */
-  readonly probability: number;
-  /** What the conversation says on such a turn: what was played, or what the oracle would have played. */
-  readonly labels: "played" | "oracle";
+  /** Absent: the oracle played every turn. */
+  readonly noise?: Noise;
 };
 
 /**
@@ -59,7 +62,16 @@ export async function playDemo(
     reward += step.reward;
     if (step.terminated || step.truncated) {
       const success = step.success === true;
-      return { env: name, seed, ...(options ? { options } : {}), messages, reward, success, turns: env.turn };
+      return {
+        env: name,
+        seed,
+        ...(options && { options }),
+        ...(noise.probability > 0 && { noise }),
+        messages,
+        reward,
+        success,
+        turns: env.turn,
+      };
     }
     messages.push(...step.observation);
   }
@@ -105,6 +117,33 @@ export class DemoWriter {
     }
     return `${basename(folder)}/${name}`;
   }
+}
+
+/** What decides the rows of a file, as the command that writes it says. */
+export type DemoPlan = {
+  readonly env: string;
+  /** Of the first row; the others follow. */
+  readonly seed: number;
+  readonly options?: Options;
+  readonly noise?: Noise;
+};
+
+/** How many episodes of the plan are in the file. Throws where a row is another plan's: a file that mixes them trains on both. */
+export async function countDemos(file: string, plan: DemoPlan): Promise<number> {
+  let count = 0;
+  for await (const { value, line } of readJsonLines(file)) {
+    const wanted = { env: plan.env, seed: plan.seed + count, options: plan.options ?? {}, noise: plan.noise ?? null };
+    const found = { env: value.env, seed: value.seed, options: value.options ?? {}, noise: value.noise ?? null };
+    for (const key of ["env", "seed", "options", "noise"] as const) {
+      if (isDeepStrictEqual(JSON.parse(JSON.stringify(wanted[key])), found[key])) continue;
+      throw new ConfigError(
+        `${file}:${line} has ${key} ${JSON.stringify(found[key])}, this command plays ${JSON.stringify(wanted[key])}: ` +
+          "go on with the arguments the file was begun with, or choose another --out.",
+      );
+    }
+    count += 1;
+  }
+  return count;
 }
 
 /** Reads what `DemoWriter` wrote, or any JSON lines with `messages` in the OpenAI form. */

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Sampler } from "../engine/engine.ts";
+import type { Datum, Sampler } from "../engine/engine.ts";
 import { NativeEngine } from "../engine/index.ts";
 import { loadFolder, readWeights } from "../model/folder.ts";
 import { writeSafetensors } from "../model/safetensors.ts";
@@ -9,6 +9,7 @@ import { playGroups } from "../rollout/groups.ts";
 import { EnvHost } from "../rollout/hosts.ts";
 import { frame } from "../rollout/test-model.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
+import { findAlarms } from "../run/alarms.ts";
 import { againstGrey, hashMismatches, probeSight } from "./sight.ts";
 import { playedEpisode, signalsEnv, type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
 import { train } from "./trainer.ts";
@@ -125,7 +126,29 @@ describe("The gap", () => {
   test("is not reported where no frames can be exchanged: nothing is known, and nobody is called blind", async () => {
     const alone = [playedEpisode("g", 0, [{ reward: 0, said: [[5, -1]] }])];
     const { metrics } = await probeSight({} as Sampler, alone);
-    expect(metrics).toEqual({ "sight/hash_mismatches": 0, "sight/replies": 0 });
+    expect(metrics).toEqual({ "sight/hash_mismatches": 0, "sight/episodes": 0, "sight/replies": 0 });
+  });
+
+  test("of one episode has no interval, and raises no alarm", async () => {
+    const turns = [0, 1].map(() => ({ reward: 0, said: [[5, -1]] as const }));
+    const [lone, other] = [0, 1].map((seed) => playedEpisode(`g${seed}`, 0, turns, { seed })) as [
+      Trajectory,
+      Trajectory,
+    ];
+    // The other's second frame fits no frame of the first episode, so only the first can be probed.
+    const sequences = other.sequences.map((sequence) => ({
+      ...sequence,
+      images: sequence.images.map((span, k) => (k === 1 ? { ...span, image: frame(3, 64, 64) } : span)),
+    }));
+    const sampler = {
+      score: async (data: readonly Datum[]) =>
+        data.map(({ targets }) => ({ logprobs: new Float32Array(targets.length).fill(-0.5) })),
+    } as unknown as Sampler;
+    const { metrics } = await probeSight(sampler, [lone, { ...other, sequences }]);
+    expect(metrics).toMatchObject({ "sight/gap": -0.5, "sight/episodes": 1, "sight/replies": 2 });
+    expect(Object.keys(metrics).filter((name) => /low|high/.test(name))).toEqual([]);
+    const event = { step: 0, time: 0, kind: "sight", metrics: { ...metrics, "sight/hash_mismatches": 0 } } as const;
+    expect(findAlarms([event])).toEqual([]);
   });
 });
 

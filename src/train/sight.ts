@@ -27,7 +27,7 @@ export async function probeSight(sampler: Sampler, trajectories: readonly Trajec
     });
   });
   const mismatches = { "sight/hash_mismatches": hashMismatches(trajectories) };
-  if (probes.length === 0) return { metrics: { ...mismatches, "sight/replies": 0 }, gaps: new Map() };
+  if (probes.length === 0) return { metrics: { ...mismatches, ...summarise(new Map()) }, gaps: new Map() };
   const scores = await sampler.score(
     probes.map(({ trajectory, swapped }) => probeDatum(swapped, trajectory.temperature || 1)),
   );
@@ -102,16 +102,21 @@ function swapFrames(sequence: Sequence, donors: readonly Trajectory[]): Sequence
   return undefined;
 }
 
+/** An interval is over episodes: a single one has none, and none is claimed. */
 function summarise(gaps: ReadonlyMap<string, ReadonlyMap<number, number>>): Record<string, number> {
   const means = [...gaps.values()].filter((turns) => turns.size > 0).map((turns) => mean([...turns.values()]));
-  const gap = mean(means);
-  const spread = Math.sqrt(mean(means.map((value) => (value - gap) ** 2)) / Math.max(1, means.length - 1));
   const metrics: Record<string, number> = {
-    "sight/gap": gap,
-    "sight/gap_low": gap - 1.96 * spread,
-    "sight/gap_high": gap + 1.96 * spread,
+    "sight/episodes": means.length,
     "sight/replies": [...gaps.values()].reduce((sum, turns) => sum + turns.size, 0),
   };
+  if (means.length === 0) return metrics;
+  const gap = mean(means);
+  metrics["sight/gap"] = gap;
+  if (means.length > 1) {
+    const half = 1.96 * Math.sqrt(mean(means.map((value) => (value - gap) ** 2)) / (means.length - 1));
+    metrics["sight/gap_low"] = gap - half;
+    metrics["sight/gap_high"] = gap + half;
+  }
   const byTurn = new Map<number, number[]>();
   for (const turns of gaps.values())
     for (const [turn, value] of turns) byTurn.set(turn, [...(byTurn.get(turn) ?? []), value]);

@@ -1,0 +1,46 @@
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { countDemos, type DemoPlan, DemoWriter, playDemo, readDemos } from "./demos.ts";
+import { makeWorldEnv } from "./registry.ts";
+import "./index.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "saccade-demos-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** A file as `saccade demos` writes it, three episodes long. */
+async function file(name: string, plan: DemoPlan): Promise<string> {
+  const path = join(folder, name);
+  writeFileSync(path, "");
+  const writer = new DemoWriter(path, true);
+  const env = await makeWorldEnv(plan.env, plan.options);
+  for (let i = 0; i < 3; i++) {
+    appendFileSync(path, `${writer.row(await playDemo(plan.env, env, plan.seed + i, plan.options, plan.noise))}\n`);
+  }
+  return path;
+}
+
+describe("a file of demonstrations that is gone on with", () => {
+  const plan: DemoPlan = { env: "frozen_lake", seed: 5, options: { prompt: "brief" } };
+  const noise = { probability: 0.5, labels: "played" } as const;
+
+  test("counts its episodes, noisy ones too", async () => {
+    expect(await countDemos(await file("plain.jsonl", plan), plan)).toBe(3);
+    const path = await file("noisy.jsonl", { ...plan, noise });
+    expect(await countDemos(path, { ...plan, noise })).toBe(3);
+    for await (const demo of readDemos(path)) expect(demo.noise).toEqual(noise);
+  });
+
+  test.each<[string, Partial<DemoPlan>]>([
+    ["env", { env: "sokoban" }],
+    ["options", { options: { prompt: "full" } }],
+    ["seed", { seed: 6 }],
+    ["noise", { noise }],
+  ])("is refused with another %s: nothing is mixed in silence", async (key, change) => {
+    const path = await file(`${key}.jsonl`, plan);
+    await expect(countDemos(path, { ...plan, ...change })).rejects.toThrow(
+      new RegExp(`${key}\\.jsonl:1 has ${key} .*choose another --out`),
+    );
+  });
+});
