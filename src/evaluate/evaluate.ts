@@ -117,9 +117,9 @@ async function playAll(course: Course): Promise<Evaluation> {
       jobs,
       against,
       attempts: log.attempts,
-      notes: [...log.notes, ...lostFrames(run), ...run.problems, ...model.notes()],
+      notes: [...log.notes, ...said(run.lossNote()), ...model.notes()],
     });
-    run.log("eval", 0, reportMetrics(report));
+    run.log("eval", 0, { ...reportMetrics(report), ...run.counts });
     await writeAtomic(join(run.path, REPORT_FILES.json), `${JSON.stringify(report, null, 2)}\n`);
     await writeAtomic(join(run.path, REPORT_FILES.markdown), reportMarkdown(report));
     if (stop.cause !== undefined) throw stop.cause;
@@ -257,11 +257,7 @@ async function playOnce(
   return { trajectory, agent };
 }
 
-function lostFrames({ frames }: RunFolder): string[] {
-  const { overBudget, overBacklog, failed } = frames.counts;
-  const lost = overBudget + overBacklog + failed;
-  return lost === 0 ? [] : [`${lost} frames could not be stored; the viewer shows these episodes without them.`];
-}
+const said = (note: string | undefined) => (note === undefined ? [] : [note]);
 
 /** Stands in for an environment that could not be made, and fails like one. */
 function brokenEnv(error: unknown): HostedEnv {

@@ -43,6 +43,39 @@ async function filesUnder(folder: string): Promise<string[]> {
   return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
 }
 
+test.each([1, 2 ** 20])(
+  "of a budget of %i bytes, frames that are not stored are counted and said once",
+  async (maxBytes) => {
+    await withFolder(async (folder) => {
+      const run = await openRun(folder, { ...options, frames: { maxBytes } });
+      await run.begin();
+      await trainSteps(run, 1, 2);
+      const dropped = maxBytes === 1 ? 3 : 0;
+      const said = run.lossNote();
+      expect(run.lossNote()).toBeUndefined();
+      await trainSteps(run, 3, 4);
+      await run.close("finished");
+      const { events } = await loadEvents(folder);
+      expect(said ?? "").toMatch(
+        dropped > 0 ? /^3 frames were not stored so far: the byte budget.*frameBudgetMB/ : /^$/,
+      );
+      expect(events.at(-1)?.metrics).toMatchObject({ "log/frames_dropped": dropped, "log/frames": 3 - dropped });
+      expect(events.filter(({ kind }) => kind === "note")).toEqual([]);
+    });
+  },
+);
+
+test("frames that are lost at the very end are said too", async () => {
+  await withFolder(async (folder) => {
+    const run = await openRun(folder, { ...options, frames: { maxBytes: 1 } });
+    await run.begin();
+    await trainSteps(run, 1, 1);
+    await run.close("finished");
+    const notes = (await loadEvents(folder)).events.filter(({ kind }) => kind === "note");
+    expect(notes.map(({ message }) => message)).toEqual([expect.stringMatching(/^3 frames were not stored/)]);
+  });
+});
+
 test("a run is created, written, closed and read back", async () => {
   await withFolder(async (folder) => {
     const run = await openRun(folder, { ...options, seeds: { train: [0, 99] }, versions: { saccade: "1.2.3" } });

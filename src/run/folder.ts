@@ -71,6 +71,7 @@ export class RunFolder {
   #manifest: Manifest;
   readonly #unlock: () => Promise<void>;
   #unkept = 0;
+  #lossTold = false;
 
   private constructor(
     parts: Pick<RunFolder, "path" | "resumed" | "notes" | "events" | "frames" | "trajectories" | "checkpoints">,
@@ -218,6 +219,24 @@ export class RunFolder {
     };
   }
 
+  /** Says, once, that frames or episodes are no longer stored; undefined while all are, and after it was said. */
+  lossNote(): string | undefined {
+    const { overBudget, overBacklog, failed } = this.frames.counts;
+    const frames = overBudget + overBacklog + failed;
+    const rows = this.counts["log/trajectories_dropped"] ?? 0;
+    if (this.#lossTold || frames + rows === 0) return undefined;
+    this.#lossTold = true;
+    const why = [
+      ...(overBudget > 0 ? ["the byte budget of frames is spent (log.frameBudgetMB in a recipe)"] : []),
+      ...(overBacklog > 0 ? ["they came faster than the disk takes them"] : []),
+      ...this.problems,
+    ];
+    return (
+      `${frames} frames${rows > 0 ? ` and ${rows} episodes` : ""} were not stored so far` +
+      `${why.length > 0 ? `: ${why.join("; ")}` : ""}. The viewer shows those episodes without them; log/frames_dropped goes on counting.`
+    );
+  }
+
   /** The first failure of each kind of logging, in words; training went on without it. */
   get problems(): string[] {
     const { frames, trajectories } = this;
@@ -234,8 +253,11 @@ export class RunFolder {
   /** Ends writing. `failed` with the error's message when the run broke; `stopped` when a person ended it. */
   async close(status: Exclude<RunStatus, "running">, message?: string): Promise<void> {
     const more = message === undefined ? {} : { message };
-    this.log("end", this.#manifest.step, {}, { ...more, data: { status } });
     try {
+      await Promise.all([this.frames.flush(), this.trajectories.flush()]);
+      const lost = this.lossNote();
+      if (lost !== undefined) this.log("note", this.#manifest.step, {}, { message: lost });
+      this.log("end", this.#manifest.step, this.counts, { ...more, data: { status } });
       await this.flush();
       await this.events.close();
       await this.#update({ status, ...more });

@@ -80,7 +80,11 @@ const EVALUATION: readonly Row[] = [
     "Mean over replies of log p(reply | own frames) − log p(reply | another episode's frames). 0: the model is blind.",
     "higher",
   ],
-  ["sight/gap_low", "nats", "Lower end of the 95 % interval of sight/gap, over episodes; absent where there is only one."],
+  [
+    "sight/gap_low",
+    "nats",
+    "Lower end of the 95 % interval of sight/gap, over episodes; absent where there is only one.",
+  ],
   ["sight/gap_high", "nats", "Upper end of the 95 % interval of sight/gap."],
   ["sight/gap_turn/*", "nats", "sight/gap of the replies of one turn, counted from 0.", "higher"],
   ["sight/success", "share", "Episodes solved with real frames, on the seeds of sight/success_grey.", "higher"],

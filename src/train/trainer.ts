@@ -524,8 +524,11 @@ class Trainer {
   }
 
   #log(kind: EventKind, metrics: Metrics, spans: NonNullable<RunEvent["spans"]> = []): void {
-    const event = this.#run.log(kind, this.#globalStep, metrics, spans.length > 0 ? { spans } : {});
+    const stored = kind === "train" ? this.#run.counts : {};
+    const event = this.#run.log(kind, this.#globalStep, { ...metrics, ...stored }, spans.length > 0 ? { spans } : {});
     this.#options.onEvent?.(event);
+    const lost = this.#run.lossNote();
+    if (lost !== undefined) this.#options.onEvent?.(this.#run.log("note", this.#globalStep, {}, { message: lost }));
     for (const alarm of this.#alarms.see(event)) {
       const message = `${alarm.message} ${alarm.advice}`;
       this.#options.onEvent?.(
