@@ -2,5 +2,6 @@
 export { customForwardBackward } from "./custom-loss.ts";
 export * from "./engine.ts";
 export { EngineError } from "./errors.ts";
+export { POLICY_LOSSES } from "./loss-schemas.ts";
 export { type EngineStats, NativeEngine, type NativeEngineOptions } from "./native/engine.ts";
 export { compileKernels, kernelInfo } from "./native/kernels/index.ts";

@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { ConfigError } from "../core/errors.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { customForwardBackward } from "./custom-loss.ts";
 import type { Datum, KlEstimator, Loss } from "./engine.ts";
+import { POLICY_LOSSES } from "./loss-schemas.ts";
 import {
   checkDatum,
   checkLoss,
@@ -218,6 +220,30 @@ describe("bad losses and data", () => {
     expect(() => checkLoss({ name: "ppo", clipLow: 0.2, clipHigh: 0.2 })).toThrow(/enclose 1/);
     expect(() => checkLoss({ name: "ppo", clipLow: 0.8, clipHigh: 1.2, dualClip: 0.5 })).toThrow(/dualClip/);
     expect(() => checkLoss({ name: "dro", beta: Number.NaN })).toThrow(/beta/);
+  });
+
+  test.each<[string, Record<string, unknown>, RegExp]>([
+    ["ppo without bounds", { name: "ppo" }, /clipLow is missing; 0.8 is usual/],
+    ["gspo without one of them", { name: "gspo", clipLow: 0.999 }, /clipHigh is missing/],
+    ["cispo without bounds", { name: "cispo" }, /clipLow is missing/],
+    ["dro without beta", { name: "dro" }, /beta is missing/],
+    ["a misspelt dualclip", { name: "ppo", clipLow: 0.8, clipHigh: 1.2, dualclip: 3 }, /no "dualclip".*dualClip/],
+    ["bounds where there are none", { name: "importance_sampling", clipHigh: 1.2 }, /no "clipHigh"/],
+    ["constants of cross entropy", { name: "cross_entropy", entropy: 0.1 }, /no "entropy"/],
+    ["a value loss that clips at nothing", { name: "value", clip: 0 }, /clip: must be above 0/],
+    ["half a KL", { name: "importance_sampling", kl: { coefficient: 1 } }, /kl.estimator/],
+    ["a custom loss without its function", { name: "custom" }, /compute: must be a function/],
+    ["a loss that does not exist", { name: "toString" }, /no loss "toString"; there are .*gspo/],
+  ])("an engine refuses %s", (_, loss, message) => {
+    expect(() => checkLoss(loss as Loss)).toThrow(ConfigError);
+    expect(() => checkLoss(loss as Loss)).toThrow(message);
+  });
+
+  test("every policy loss is whole with its usual constants", () => {
+    for (const [name, schema] of Object.entries(POLICY_LOSSES)) {
+      const kl = { coefficient: 0.1, estimator: "k3" } as const;
+      expect(() => checkLoss({ name, ...schema.parse({}), kl, entropy: 0.01 } as Loss)).not.toThrow();
+    }
   });
 
   test("missing or short arrays and weights without targets are named", () => {

@@ -10,6 +10,8 @@
  */
 import { ConfigError, DataError } from "../core/errors.ts";
 import type { Datum, KlEstimator, Loss, Regularizers } from "./engine.ts";
+import { LOSS_SCHEMAS } from "./loss-schemas.ts";
+import { type OptionBag, readOptions } from "./options.ts";
 
 export type PolicyLoss = Exclude<Loss, { name: "value" | "custom" }>;
 export type ValueLoss = Extract<Loss, { name: "value" }>;
@@ -38,31 +40,20 @@ const LOG_RATIO_LIMIT = 20;
 const SEQUENCE_LOG_RATIO_LIMIT = 10;
 const KL_LIMIT = 10;
 
-/** Checks the loss's own constants. Called once per batch. */
+/**
+ * Checks a loss on its way into an engine: every constant there, none that the loss does not have. Engines fill nothing in; the usual
+ * constants are a recipe's to take (`POLICY_LOSSES`). Called once per batch.
+ */
 export function checkLoss(loss: Loss): void {
-  const fail = (message: string) => {
-    throw new ConfigError(`Loss "${loss.name}": ${message}`);
-  };
-  if (loss.name === "custom") {
-    if (typeof loss.compute !== "function")
-      fail("`compute` must be a function from sequences to a loss and gradients.");
-    return;
+  const { name, ...given } = loss;
+  const schema = Object.hasOwn(LOSS_SCHEMAS, name) ? LOSS_SCHEMAS[name] : undefined;
+  if (schema === undefined) {
+    throw new ConfigError(`There is no loss "${name}"; there are ${Object.keys(LOSS_SCHEMAS).join(", ")}.`);
   }
-  if ("clipLow" in loss && !(loss.clipLow >= 0 && loss.clipLow <= 1 && loss.clipHigh >= 1)) {
-    fail(
-      `clipLow ${loss.clipLow} and clipHigh ${loss.clipHigh} bound the ratio and must enclose 1: give e.g. 0.8 and 1.28.`,
-    );
+  const read: OptionBag = readOptions(`Loss "${name}"`, schema, given);
+  for (const [key, usual] of Object.entries(read)) {
+    if (!Object.hasOwn(given, key)) throw new ConfigError(`Loss "${name}": ${key} is missing; ${usual} is usual.`);
   }
-  if (loss.name === "ppo" && loss.dualClip !== undefined && !(loss.dualClip > 1)) {
-    fail(`dualClip must be above 1 (3 is usual), got ${loss.dualClip}.`);
-  }
-  if (loss.name === "dro" && !(loss.beta >= 0)) fail(`beta must be 0 or more, got ${loss.beta}.`);
-  if (loss.name === "value" && loss.clip !== undefined && !(loss.clip > 0)) {
-    fail(`clip must be above 0, got ${loss.clip}; leave it out for no clipping.`);
-  }
-  const { kl, entropy } = loss as { kl?: { coefficient: number }; entropy?: number };
-  if (kl !== undefined && !Number.isFinite(kl.coefficient)) fail("the KL coefficient must be a finite number.");
-  if (entropy !== undefined && !Number.isFinite(entropy)) fail("the entropy coefficient must be a finite number.");
 }
 
 /** Checks that a datum's arrays have one length and that the loss finds what it needs. */

@@ -109,6 +109,7 @@ const STABILITY: readonly Row[] = [
   ["optimizer/grad_norm", "number", "Global norm of the gradient, before clipping."],
   ["optimizer/learning_rate", "number", "Learning rate of this step."],
   ["optimizer/updates", "count", "Updates of the weights in this step."],
+  ["optimizer/idle", "count", "Mini-batches that pulled at nothing: no gradient, no step."],
   ["optimizer/skipped", "count", "Updates skipped because a number was not finite.", "lower"],
   ["critic/loss", "number", "The critic's loss.", "lower"],
   ["critic/value", "reward", "Mean value the critic predicts."],
@@ -128,9 +129,12 @@ const STABILITY: readonly Row[] = [
   ["groups/trained", "count", "Groups that were trained."],
   ["groups/too_small", "count", "Groups dropped because fewer than two siblings survived.", "lower"],
   ["groups/zero_variance", "share", "Groups whose siblings all earned the same: nothing to learn from."],
+  ["groups/unfit", "count", "Groups that maxrl left out because a sibling earned less than 0; absent: none."],
   ["groups/filtered", "count", "Groups the filters dropped."],
   ["groups/stale", "count", "Groups dropped because they were too old.", "lower"],
   ["groups/refills", "count", "Rounds of further groups played to fill the batch."],
+  ["episodes/masked", "count", "Episodes that count for their group's baseline and carry no loss (over-long)."],
+  ["episodes/unpaid", "count", "Episodes that a filter made earn nothing (over-long)."],
   ["filter/*", "number", "What a filter reports of itself."],
 ];
 

@@ -206,7 +206,9 @@ describe("estimators", () => {
         });
       }),
     );
-    expect(() => maxrl.compute([tinyRow("a", -1), tinyRow("b", 0)], ONES)).toThrow(/0 or more/);
+    const unfit = maxrl.compute([tinyRow("a", -1), tinyRow("b", 3)], ONES);
+    expect(unfit.advantages.map((numbers) => numbers[0])).toEqual([0, 0]);
+    expect(unfit.metrics).toEqual({ "groups/unfit": 1 });
   });
 });
 
@@ -218,7 +220,7 @@ const tinyRow = (episode: string, reward: number): TokenRow => ({
   turns: Int32Array.of(0, -1),
   rewards: Float32Array.of(reward, 0),
   sampledLogprobs: new Float32Array(2),
-  truncated: false,
+  limits: [],
 });
 
 describe("limits", () => {
@@ -296,7 +298,7 @@ describe("limits", () => {
     const row = { ...tinyRow("a", 0.25), values: Float32Array.of(1, 9) };
     for (const estimator of [gae, turnGae, biLevelGae]) {
       const ended = estimator.compute([row], ONES);
-      expect(estimator.compute([{ ...row, truncated: true }], ONES)).toEqual(ended);
+      expect(estimator.compute([{ ...row, limits: ["reply", "turns"] }], ONES)).toEqual(ended);
       expect(ended.advantages[0]![0]).toBe(-0.75);
       expect(ended.returns![0]![0]).toBe(0.25);
     }

@@ -30,14 +30,13 @@ export const rloo: Estimator = groupEstimator("rloo", (scores) => {
   return scores.map((score) => ((score - mean) * n) / (n - 1));
 });
 
-/** Made for rewards of 0 and 1: weighs a group by how rare its successes are. */
+/**
+ * Made for rewards of 0 and 1: weighs a group by how rare its successes are. Rewards below 0 could bring the mean near 0 (and the weight to
+ * infinity) or below it (and turn every sign), so a group that has one is left out and counted.
+ */
 export const maxrl: Estimator = groupEstimator("maxrl", (scores) => {
+  if (scores.some((score) => score < 0)) return undefined;
   const mean = meanOf(scores);
-  if (mean < 0) {
-    throw new DataError(
-      `maxrl divides by a group's mean reward, which is ${mean}; give rewards of 0 or more, or use grpo.`,
-    );
-  }
   return scores.map((score) => (score - mean) / (mean + EPSILON));
 });
 
@@ -138,10 +137,10 @@ export function checkEstimatorOptions(options: EstimatorOptions): void {
   }
 }
 
-/** One number per episode, compared within its group, for all its tokens. */
+/** One number per episode, compared within its group, for all its tokens; undefined: this group can't be compared. */
 function groupEstimator(
   name: string,
-  compare: (scores: readonly number[], options: EstimatorOptions) => readonly number[],
+  compare: (scores: readonly number[], options: EstimatorOptions) => readonly number[] | undefined,
 ): Estimator {
   return {
     name,
@@ -151,16 +150,21 @@ function groupEstimator(
     compute(rows: readonly TokenRow[], options: EstimatorOptions): Credit {
       const advantages = zerosLike(rows);
       const rewards = rows.map((row) => row.rewards);
+      let unfit = 0;
       for (const siblings of byGroup(episodesOf(rows)).values()) {
         const scores = siblings.map((episode) => gather(episode, rewards).reduce((sum, reward) => sum + reward, 0));
         // Equal rewards say nothing, and must not say rounding noise either.
         if (scores.every((score) => score === scores[0])) continue;
         const numbers = compare(scores, options);
+        if (numbers === undefined) {
+          unfit += 1;
+          continue;
+        }
         siblings.forEach((episode, s) => {
           scatter(episode, new Float64Array(episode.length).fill(numbers[s] as number), advantages);
         });
       }
-      return { advantages };
+      return unfit === 0 ? { advantages } : { advantages, metrics: { "groups/unfit": unfit } };
     },
   };
 }

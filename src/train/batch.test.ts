@@ -41,7 +41,7 @@ describe("rows", () => {
             expect([row.turns[i], row.rewards[i]]).toEqual([turn, last ? turn + 1 : 0]);
             seen.push(id);
           }
-          expect(row).toMatchObject({ group: "g", episode: "g/0", order: r, truncated: false });
+          expect(row).toMatchObject({ group: "g", episode: "g/0", order: r, limits: [] });
         }
         // Split or joined, every sampled id is trained once.
         expect(seen).toEqual(turns.flatMap(({ said }) => said.map(([id]) => id)));
@@ -49,10 +49,16 @@ describe("rows", () => {
     );
   });
 
-  test("only running out of turns or tokens is a truncation", () => {
-    const ends = ["done", "max_turns", "max_tokens"] as const;
-    const truncated = ends.map((end) => rowsOf(playedEpisode("g", 0, [{ reward: 1, said: [[1, -1]] }], { end })));
-    expect(truncated.map(([row]) => row?.truncated)).toEqual([false, true, true]);
+  test("say which limits their episode met: turns, context, and replies that were cut, whatever ended it", () => {
+    const limits = (end: Trajectory["end"], ...cuts: boolean[]) => {
+      const turns = cuts.map((cut) => ({ reward: 1, said: [[1, -1]] as const, cut }));
+      return [...new Set(rowsOf(playedEpisode("g", 0, turns, { end, split: true })).map((row) => row.limits.join()))];
+    };
+    expect(limits("done", false, false)).toEqual([""]);
+    expect(limits("done", true, false)).toEqual(["reply"]);
+    expect(limits("done", false, true)).toEqual(["reply,last-reply"]);
+    expect(limits("max_turns", false)).toEqual(["turns"]);
+    expect(limits("max_tokens", true, false)).toEqual(["reply,context"]);
   });
 });
 

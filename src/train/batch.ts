@@ -5,11 +5,11 @@
  */
 import type { Datum } from "../engine/engine.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
-import type { TokenRow } from "./tokens.ts";
+import type { Limit, TokenRow } from "./tokens.ts";
 
 /** One row per sequence, in order. Rewards stand on the last sampled id of their turn. */
 export function rowsOf(trajectory: Trajectory): TokenRow[] {
-  const truncated = trajectory.end === "max_turns" || trajectory.end === "max_tokens";
+  const limits = limitsOf(trajectory);
   return trajectory.sequences.map((sequence, order) => {
     const turns = new Int32Array(sequence.ids.length).fill(-1);
     const rewards = new Float32Array(sequence.ids.length);
@@ -26,9 +26,19 @@ export function rowsOf(trajectory: Trajectory): TokenRow[] {
       turns,
       rewards,
       sampledLogprobs: sequence.logprobs,
-      truncated,
+      limits,
     };
   });
+}
+
+function limitsOf({ end, turns }: Trajectory): Limit[] {
+  const cut = turns.map((turn) => turn.stopReason === "length");
+  const limits: Limit[] = [];
+  if (cut.includes(true)) limits.push("reply");
+  if (cut.at(-1)) limits.push("last-reply");
+  if (end === "max_turns") limits.push("turns");
+  if (end === "max_tokens") limits.push("context");
+  return limits;
 }
 
 function lastSampled(sequence: Sequence, start: number, end: number): number {

@@ -1,10 +1,11 @@
 /** What can be known to be wrong with a recipe before anything runs. */
 import { ConfigError } from "../core/errors.ts";
+import { checkLoss } from "../engine/losses.ts";
 import { checkEstimatorOptions } from "./advantages.ts";
 import { type Correction, checkCorrection } from "./correction.ts";
 import type { Recipe } from "./recipe.ts";
 import { checkReduction } from "./reductions.ts";
-import { checkEstimator, getEstimator, getFilter } from "./registry.ts";
+import { checkEstimator, getEstimator, resolveFilter } from "./registry.ts";
 import { policyLossOf } from "./update.ts";
 
 export function checkRecipe(recipe: Recipe): void {
@@ -13,17 +14,20 @@ export function checkRecipe(recipe: Recipe): void {
   checkEstimatorOptions(recipe.advantage);
   checkReduction(recipe.reduction);
   if (recipe.correction) checkCorrection(recipe.correction as Correction);
-  for (const { name } of recipe.filters) getFilter(name);
-  policyLossOf(recipe, 0);
+  recipe.filters.forEach(resolveFilter);
+  checkLoss(policyLossOf(recipe, 0));
+  if (recipe.advantage.name === "maxrl" && recipe.kl?.as === "reward") {
+    throw new ConfigError(
+      'maxrl divides by a group\'s mean reward, which KL as reward can make negative: set kl.as to "loss", or use grpo.',
+    );
+  }
   if (recipe.critic !== undefined && !estimator.needsCritic) {
     throw new ConfigError(
       `Estimator "${estimator.name}" uses no critic: leave critic out, or choose gae, turn-gae or bi-level-gae.`,
     );
   }
-  if (recipe.referenceEvery !== undefined && (recipe.kl === undefined || recipe.lora !== undefined)) {
-    throw new ConfigError(
-      "referenceEvery renews what kl is measured against, which under lora is always the base: leave it out, or set kl and no lora.",
-    );
+  if (recipe.referenceEvery !== undefined && recipe.kl === undefined) {
+    throw new ConfigError("referenceEvery renews what kl is measured against: set kl, or leave it out.");
   }
   if (recipe.evaluate.seeds[1] < recipe.evaluate.seeds[0])
     throw new ConfigError("evaluate.seeds is [first, last]; last is smaller than first.");

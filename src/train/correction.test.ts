@@ -90,7 +90,6 @@ describe("off-policy correction", () => {
     const play = (episode: string, ...learner: number[]): Play => ({
       group: "g",
       episode,
-      truncated: false,
       turns: [{ given: 1, tokens: learner.map((x) => ({ ...token, learner: x })) }],
     });
     const rows = joinedRows([play("high", 0, 0), play("low", -3, -1), play("same", -1, -1), play("still", -1, -1)]);
@@ -111,9 +110,7 @@ describe("off-policy correction", () => {
 
   test("one impossible token can't overflow", () => {
     const token = { reward: 0, value: 0, reference: 0, sampler: -500, learner: 0 };
-    const rows = joinedRows([
-      { group: "g", episode: "e", truncated: false, turns: [{ given: 0, tokens: Array(60).fill(token) }] },
-    ]);
+    const rows = joinedRows([{ group: "g", episode: "e", turns: [{ given: 0, tokens: Array(60).fill(token) }] }]);
     const { factors } = offPolicyFactors(rows, { truncate: { level: "sequence", cap: 5 } });
     expect([...factors[0]!]).toEqual(Array(60).fill(5));
   });
@@ -125,7 +122,7 @@ describe("off-policy correction", () => {
   });
 
   test("rows the learner has not scored and bounds that exclude 1 are refused", () => {
-    const { oldLogprobs: _, ...row } = joinedRows([{ group: "g", episode: "e", truncated: false, turns: [] }])[0]!;
+    const { oldLogprobs: _, ...row } = joinedRows([{ group: "g", episode: "e", turns: [] }])[0]!;
     expect(() => offPolicyFactors([row], {})).toThrow(/oldLogprobs/);
     expect(() => offPolicyFactors([], { tokenMask: { low: 1.2, high: 2 } })).toThrow(/enclose 1/);
     expect(() => offPolicyFactors([], { truncate: { level: "token", cap: 0 } })).toThrow(/above 0/);

@@ -4,12 +4,12 @@
  * which is why the two layouts agree. "Sequence" in this room always means an episode.
  */
 import { DataError } from "../core/errors.ts";
-import type { TokenRow } from "./tokens.ts";
+import type { Limit, TokenRow } from "./tokens.ts";
 
 export type Episode = {
   readonly episode: string;
   readonly group: string;
-  readonly truncated: boolean;
+  readonly limits: readonly Limit[];
   /** Sampled tokens. Token k is id `index[k]` of the row numbered `row[k]`. */
   readonly length: number;
   readonly row: readonly number[];
@@ -36,7 +36,6 @@ function assemble(rows: readonly TokenRow[], members: readonly number[]): Episod
   const row: number[] = [];
   const index: number[] = [];
   const turnStarts: number[] = [];
-  let truncated = false;
   let previous: TokenRow | undefined;
   for (const r of sorted) {
     const current = rows[r] as TokenRow;
@@ -46,7 +45,6 @@ function assemble(rows: readonly TokenRow[], members: readonly number[]): Episod
           "give each episode an id of its own and number its rows.",
       );
     }
-    truncated ||= current.truncated;
     let turn = -1;
     for (let i = 0; i < current.sampled.length; i++) {
       if (current.sampled[i] === 0) continue;
@@ -61,7 +59,8 @@ function assemble(rows: readonly TokenRow[], members: readonly number[]): Episod
     previous = current;
   }
   turnStarts.push(row.length);
-  return { episode: first.episode, group: first.group, truncated, length: row.length, row, index, turnStarts };
+  const { episode, group, limits } = first;
+  return { episode, group, limits, length: row.length, row, index, turnStarts };
 }
 
 function checkRow(row: TokenRow): void {

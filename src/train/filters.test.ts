@@ -13,25 +13,34 @@ import {
   rewardVarianceTopP,
   survivors,
   varianceOf,
-  zeroTruncatedRewards,
+  withoutRewards,
   zeroVariance,
 } from "./filters.ts";
 import { joinedRows, playsArbitrary, splitRows } from "./test-rows.ts";
+import type { Limit } from "./tokens.ts";
 
 fc.configureGlobal({ seed: 7, numRuns: 40 });
 
 function group(name: string, ...rewards: number[]): EpisodeGroup {
   return {
     group: name,
-    episodes: rewards.map((reward, s) => ({ episode: `${name}/${s}`, reward, tokens: 3, truncated: s === 1 })),
+    episodes: rewards.map((reward, s) => ({
+      episode: `${name}/${s}`,
+      reward,
+      tokens: 3,
+      limits: s === 1 ? ["reply"] : [],
+    })),
   };
 }
+const LIMITS: Limit[] = ["reply", "last-reply", "turns", "context"];
 const groupsArbitrary = fc
-  .array(fc.array(fc.tuple(fc.constantFrom(0, 0.5, 1), fc.boolean()), { minLength: 1, maxLength: 4 }), { maxLength: 6 })
+  .array(fc.array(fc.tuple(fc.constantFrom(0, 0.5, 1), fc.subarray(LIMITS)), { minLength: 1, maxLength: 4 }), {
+    maxLength: 6,
+  })
   .map((groups): EpisodeGroup[] =>
     groups.map((members, g) => ({
       group: `g${g}`,
-      episodes: members.map(([reward, truncated], s) => ({ episode: `${g}/${s}`, reward, tokens: 1, truncated })),
+      episodes: members.map(([reward, limits], s) => ({ episode: `${g}/${s}`, reward, tokens: 1, limits })),
     })),
   );
 const count = (groups: readonly EpisodeGroup[]) => groups.reduce((sum, g) => sum + g.episodes.length, 0);
@@ -39,12 +48,15 @@ const names = (groups: readonly EpisodeGroup[]) => groups.map((g) => g.group);
 
 describe("every filter", () => {
   for (const filter of FILTERS) {
-    const bags = filter.name === "over-long" ? [{ mode: "keep" }, { mode: "mask" }, { mode: "drop" }] : [{}];
+    const bags =
+      filter.name === "over-long"
+        ? ["keep", "mask", "drop", "zero"].map((choice) => ({ replies: choice, turns: choice }))
+        : [{}];
     test(`${filter.name} keeps part of what it got, in order, and its counts add up`, () => {
       for (const options of bags) {
         fc.assert(
           fc.property(groupsArbitrary, (groups) => {
-            const { keep, dropped, scale, masked } = filter.apply(groups, options);
+            const { keep, dropped, scale, masked, unpaid } = filter.apply(groups, options);
             expect(keep.length + dropped.groups).toBe(groups.length);
             expect(count(keep) + dropped.episodes).toBe(count(groups));
             const order = names(keep).map((name) => names(groups).indexOf(name));
@@ -55,7 +67,7 @@ describe("every filter", () => {
               for (const episode of g.episodes) expect(all.has(episode)).toBe(true);
             }
             if (scale !== undefined) expect(scale > 0 && scale <= 1).toBe(true);
-            for (const id of masked ?? [])
+            for (const id of [...(masked ?? []), ...(unpaid ?? [])])
               expect(keep.some((g) => g.episodes.some((e) => e.episode === id))).toBe(true);
           }),
         );
@@ -116,13 +128,40 @@ describe("filters by hand", () => {
     expect(names(zeroVariance(groups, { tolerance: 0.6 }).keep)).toEqual(["big", "middle"]);
   });
 
-  test("over-long masks, drops or keeps truncated episodes, and a group left empty goes too", () => {
-    const lone = { group: "lone", episodes: [{ episode: "lone/0", reward: 1, tokens: 1, truncated: true }] };
+  test("over-long masks, drops or keeps episodes with a cut reply, and a group left empty goes too", () => {
+    const lone = { group: "lone", episodes: [{ episode: "lone/0", reward: 1, tokens: 1, limits: ["reply" as const] }] };
     expect(overLong([...groups, lone]).masked).toEqual(["flat/1", "small/1", "big/1", "middle/1", "lone/0"]);
-    const dropped = overLong([...groups, lone], { mode: "drop" });
+    const dropped = overLong([...groups, lone], { replies: "drop" });
     expect(dropped.dropped).toEqual({ groups: 1, episodes: 5 });
-    expect(overLong(groups, { mode: "keep" }).keep).toEqual(groups);
-    expect(() => overLong(groups, { mode: "eat" })).toThrow(/keep or mask or drop/);
+    expect(overLong(groups, { replies: "keep" }).keep).toEqual(groups);
+    expect(() => overLong(groups, { replies: "eat" })).toThrow(/replies.*mask/);
+  });
+
+  test("over-long has a choice for replies that were cut, one for turns and one for the context", () => {
+    const episodes = LIMITS.map((limit, s) => ({ episode: limit, reward: s, tokens: 1, limits: [limit] }));
+    const all = [{ group: "g", episodes }];
+    expect(overLong(all)).toMatchObject({ masked: ["reply"], unpaid: [] });
+    expect(overLong(all, { which: "last" }).masked).toEqual(["last-reply"]);
+    expect(overLong(all, { replies: "keep", turns: "mask" }).masked).toEqual(["turns"]);
+    expect(overLong(all, { turns: "drop" }).keep[0]?.episodes.map((e) => e.episode)).toEqual([
+      "reply",
+      "last-reply",
+      "context",
+    ]);
+    // No reward unless the last reply stopped by itself.
+    const unless = overLong(all, { replies: "zero", which: "last", context: "zero" });
+    expect(unless).toMatchObject({ masked: [], unpaid: ["last-reply", "context"] });
+  });
+
+  test("an episode that earns nothing earns nothing for the filters after it", () => {
+    const get = (name: string) => FILTERS.find((filter) => filter.name === name)!;
+    const paid = [group("a", 0, 1), group("b", 1, 0)];
+    const report = applyFilters(paid, [
+      { filter: get("over-long"), options: { replies: "zero" } },
+      { filter: get("zero-variance") },
+    ]);
+    expect(names(report.keep)).toEqual(["b"]);
+    expect([...report.unpaid]).toEqual(["b/1"]);
   });
 
   test("a group with fewer than two survivors is dropped and counted", () => {
@@ -180,7 +219,6 @@ describe("between rows and groups", () => {
       [1, 0, 0].map((reward, s) => ({
         group: "g",
         episode: `e${s}`,
-        truncated: s === 2,
         turns: [{ given: 0, tokens: [{ ...token, reward }] }],
       })),
     );
@@ -191,17 +229,15 @@ describe("between rows and groups", () => {
     expect(left.credit.advantages[1]![0]).toBeCloseTo(-1 / 3, 6);
   });
 
-  test("truncated episodes can be made to earn nothing, in all their rows", () => {
+  test("episodes can be made to earn nothing, in all their rows", () => {
     fc.assert(
       fc.property(playsArbitrary(false), (plays) => {
-        const marked = plays.map((play, k) => ({ ...play, truncated: k === 0 }));
-        for (const { truncated, reward } of groupsOf(zeroTruncatedRewards(splitRows(marked))).flatMap(
-          (g) => g.episodes,
-        )) {
-          if (truncated) expect(reward).toBe(0);
-        }
-        const others = (rows: ReturnType<typeof splitRows>) => rows.filter((row) => !row.truncated);
-        expect(others(zeroTruncatedRewards(splitRows(marked)))).toEqual(others(splitRows(marked)));
+        const first = plays[0]!.episode;
+        const rows = withoutRewards(splitRows(plays), new Set([first]));
+        const episodes = groupsOf(rows).flatMap((g) => g.episodes);
+        expect(episodes.find(({ episode }) => episode === first)?.reward).toBe(0);
+        const others = (some: typeof rows) => some.filter((row) => row.episode !== first);
+        expect(others(rows)).toEqual(others(splitRows(plays)));
       }),
       { numRuns: 20 },
     );

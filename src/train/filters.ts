@@ -5,17 +5,18 @@
  *
  * Variances are over episodes (not rows), population form. `keep` holds the order of the groups; ties go to the group that came first.
  */
-
-import { checkChoice, checkRange, type OptionBag, readOptions } from "./algorithm-options.ts";
+import { z } from "zod";
+import { rangeOf } from "../core/range.ts";
+import { type OptionBag, readOptions } from "../engine/options.ts";
 import { byGroup, episodesOf, gather } from "./episodes.ts";
-import type { Credit, TokenRow } from "./tokens.ts";
+import type { Credit, Limit, TokenRow } from "./tokens.ts";
 
 export type EpisodeSummary = {
   readonly episode: string;
   readonly reward: number;
   /** Sampled tokens. */
   readonly tokens: number;
-  readonly truncated: boolean;
+  readonly limits: readonly Limit[];
 };
 export type EpisodeGroup = { readonly group: string; readonly episodes: readonly EpisodeSummary[] };
 
@@ -25,17 +26,41 @@ export type FilterResult = {
   readonly scale?: number;
   /** Kept episodes that count for their group's baseline and are then left out of the loss (`dropMasked`). */
   readonly masked?: readonly string[];
+  /** Kept episodes that earn nothing, for later filters and for their siblings' baseline. */
+  readonly unpaid?: readonly string[];
   readonly dropped: FilterCounts;
 };
 /** `episodes` counts those of dropped groups too. */
 export type FilterCounts = { readonly groups: number; readonly episodes: number };
-export type FilterFunction = (groups: readonly EpisodeGroup[], options: OptionBag) => FilterResult;
-export type Filter = { readonly name: string; readonly apply: FilterFunction };
+/** Without a schema a filter takes no options. */
+export type Filter<S extends z.ZodObject = z.ZodObject> = {
+  readonly name: string;
+  readonly schema?: S;
+  apply(groups: readonly EpisodeGroup[], options: z.output<S>): FilterResult;
+};
+
+const share = z.number().min(0).max(1);
+const choice = z.enum(["keep", "mask", "drop", "zero"]);
+const SCHEMAS = {
+  "reward-variance": z.strictObject({ share: share.default(0.2) }),
+  "reward-variance-top-p": z.strictObject({ topP: share.default(0.9) }),
+  "zero-variance": z.strictObject({ tolerance: z.number().min(0).default(1e-6) }),
+  "over-long": z.strictObject({
+    replies: choice.default("mask"),
+    which: z.enum(["any", "last"]).default("any"),
+    turns: choice.default("keep"),
+    context: choice.default("keep"),
+  }),
+  survivors: z.strictObject({ minimum: z.int().min(1).default(2) }),
+} as const;
+
+function optionsOf<N extends keyof typeof SCHEMAS>(name: N, given: OptionBag): z.output<(typeof SCHEMAS)[N]> {
+  return readOptions(`Filter "${name}"`, SCHEMAS[name] as z.ZodObject, given) as z.output<(typeof SCHEMAS)[N]>;
+}
 
 /** Keeps the `share` of groups with the largest reward variance, at least one. Without any variance there is no order and all stay. */
 export function rewardVariance(groups: readonly EpisodeGroup[], options: OptionBag = {}): FilterResult {
-  const { share } = readOptions('Filter "reward-variance"', options, { share: 0.2 });
-  checkRange('Filter "reward-variance"', "share", share, 0, 1);
+  const { share } = optionsOf("reward-variance", options);
   const ranked = rankByVariance(groups);
   if (ranked.total <= 0) return result(groups, groups);
   const count = Math.max(1, Math.ceil(groups.length * share));
@@ -47,8 +72,7 @@ export function rewardVariance(groups: readonly EpisodeGroup[], options: OptionB
  * sqrt(kept / all groups), so that a batch that shrinks does not step as far as a full one.
  */
 export function rewardVarianceTopP(groups: readonly EpisodeGroup[], options: OptionBag = {}): FilterResult {
-  const { topP } = readOptions('Filter "reward-variance-top-p"', options, { topP: 0.9 });
-  checkRange('Filter "reward-variance-top-p"', "topP", topP, 0, 1);
+  const { topP } = optionsOf("reward-variance-top-p", options);
   const { order, variances, total } = rankByVariance(groups);
   if (total <= 0) return { ...result(groups, groups), scale: 1 };
   let count = 0;
@@ -65,44 +89,39 @@ export function rewardVarianceTopP(groups: readonly EpisodeGroup[], options: Opt
 
 /** Drops groups whose rewards are all alike. May leave nothing: dynamic sampling then refills. */
 export function zeroVariance(groups: readonly EpisodeGroup[], options: OptionBag = {}): FilterResult {
-  const { tolerance } = readOptions('Filter "zero-variance"', options, { tolerance: 1e-6 });
-  checkRange('Filter "zero-variance"', "tolerance", tolerance, 0, Number.MAX_VALUE);
+  const { tolerance } = optionsOf("zero-variance", options);
   return result(
     groups,
     groups.filter(({ episodes }) => {
-      const rewards = episodes.map((episode) => episode.reward);
-      return Math.max(...rewards) - Math.min(...rewards) > tolerance;
+      const { min, max } = rangeOf(episodes.map((episode) => episode.reward));
+      return max - min > tolerance;
     }),
   );
 }
 
 /**
- * Truncated episodes: `mask` leaves them in the baseline and out of the loss, `drop` takes them out before the baseline, `keep` trains them
- * with the reward they earned.
+ * Episodes that met a limit. `replies`: a reply was cut at `maxTokens` (`which`: any of them, or only the last); `turns` and `context` ran out.
+ * `mask` leaves an episode in its group's baseline and out of the loss, `drop` takes it out before the baseline, `zero` trains it with no
+ * reward, `keep` with the reward it earned. Where an episode met two limits, both choices hold.
  */
 export function overLong(groups: readonly EpisodeGroup[], options: OptionBag = {}): FilterResult {
-  const what = 'Filter "over-long"';
-  const mode = checkChoice(what, "mode", readOptions(what, options, { mode: "mask" }).mode, ["keep", "mask", "drop"]);
-  switch (mode) {
-    case "keep":
-      return result(groups, groups);
-    case "mask": {
-      const masked = groups.flatMap(({ episodes }) => episodes.filter((e) => e.truncated).map((e) => e.episode));
-      return { ...result(groups, groups), masked };
-    }
-    case "drop": {
-      const keep = groups.map((group) => ({ ...group, episodes: group.episodes.filter((e) => !e.truncated) }));
-      return result(
-        groups,
-        keep.filter((group) => group.episodes.length > 0),
-      );
-    }
-  }
+  const { replies, which, turns, context } = optionsOf("over-long", options);
+  const reply: Limit = which === "any" ? "reply" : "last-reply";
+  const chosen = (episode: EpisodeSummary, wanted: z.output<typeof choice>) =>
+    (replies === wanted && episode.limits.includes(reply)) ||
+    (turns === wanted && episode.limits.includes("turns")) ||
+    (context === wanted && episode.limits.includes("context"));
+  const keep = groups
+    .map((group) => ({ ...group, episodes: group.episodes.filter((episode) => !chosen(episode, "drop")) }))
+    .filter((group) => group.episodes.length > 0);
+  const ids = (wanted: z.output<typeof choice>) =>
+    keep.flatMap(({ episodes }) => episodes.filter((e) => chosen(e, wanted)).map((e) => e.episode));
+  return { ...result(groups, keep), masked: ids("mask"), unpaid: ids("zero") };
 }
 
 /** Drops groups with fewer than `minimum` episodes left: nothing to compare. */
 export function survivors(groups: readonly EpisodeGroup[], options: OptionBag = {}): FilterResult {
-  const { minimum } = readOptions('Filter "survivors"', options, { minimum: 2 });
+  const { minimum } = optionsOf("survivors", options);
   return result(
     groups,
     groups.filter((group) => group.episodes.length >= minimum),
@@ -110,11 +129,11 @@ export function survivors(groups: readonly EpisodeGroup[], options: OptionBag = 
 }
 
 export const FILTERS: readonly Filter[] = [
-  { name: "reward-variance", apply: rewardVariance },
-  { name: "reward-variance-top-p", apply: rewardVarianceTopP },
-  { name: "zero-variance", apply: zeroVariance },
-  { name: "over-long", apply: overLong },
-  { name: "survivors", apply: survivors },
+  { name: "reward-variance", schema: SCHEMAS["reward-variance"], apply: rewardVariance },
+  { name: "reward-variance-top-p", schema: SCHEMAS["reward-variance-top-p"], apply: rewardVarianceTopP },
+  { name: "zero-variance", schema: SCHEMAS["zero-variance"], apply: zeroVariance },
+  { name: "over-long", schema: SCHEMAS["over-long"], apply: overLong },
+  { name: "survivors", schema: SCHEMAS.survivors, apply: survivors },
 ];
 
 export type FilterReport = {
@@ -122,6 +141,7 @@ export type FilterReport = {
   readonly scale: number;
   /** Only episodes that are still kept. */
   readonly masked: ReadonlySet<string>;
+  readonly unpaid: ReadonlySet<string>;
   /** By filter, in the order they ran. */
   readonly dropped: Readonly<Record<string, FilterCounts>>;
 };
@@ -134,12 +154,14 @@ export function applyFilters(
   let keep = groups;
   let scale = 1;
   const masked = new Set<string>();
+  const unpaid = new Set<string>();
   const dropped: Record<string, FilterCounts> = {};
   for (const { filter, options } of filters) {
     const step = filter.apply(keep, options ?? {});
-    keep = step.keep;
+    keep = withoutPay(step.keep, new Set(step.unpaid));
     scale *= step.scale ?? 1;
     for (const episode of step.masked ?? []) masked.add(episode);
+    for (const episode of step.unpaid ?? []) unpaid.add(episode);
     const before = dropped[filter.name] ?? { groups: 0, episodes: 0 };
     dropped[filter.name] = {
       groups: before.groups + step.dropped.groups,
@@ -147,7 +169,16 @@ export function applyFilters(
     };
   }
   const kept = new Set(keep.flatMap((group) => group.episodes.map((episode) => episode.episode)));
-  return { keep, scale, masked: new Set([...masked].filter((episode) => kept.has(episode))), dropped };
+  const left = (episodes: ReadonlySet<string>) => new Set([...episodes].filter((episode) => kept.has(episode)));
+  return { keep, scale, masked: left(masked), unpaid: left(unpaid), dropped };
+}
+
+function withoutPay(groups: readonly EpisodeGroup[], unpaid: ReadonlySet<string>): readonly EpisodeGroup[] {
+  if (unpaid.size === 0) return groups;
+  return groups.map((group) => ({
+    ...group,
+    episodes: group.episodes.map((e) => (unpaid.has(e.episode) ? { ...e, reward: 0 } : e)),
+  }));
 }
 
 /** What filters see of rows. */
@@ -159,7 +190,7 @@ export function groupsOf(rows: readonly TokenRow[]): EpisodeGroup[] {
       episode: episode.episode,
       reward: gather(episode, rewards).reduce((sum, reward) => sum + reward, 0),
       tokens: episode.length,
-      truncated: episode.truncated,
+      limits: episode.limits,
     })),
   }));
 }
@@ -184,12 +215,9 @@ export function dropMasked(
   };
 }
 
-/** The other answer to over-long episodes: they earn nothing. */
-export function zeroTruncatedRewards(rows: readonly TokenRow[]): TokenRow[] {
-  const truncated = new Set(rows.filter((row) => row.truncated).map((row) => row.episode));
-  return rows.map((row) =>
-    truncated.has(row.episode) ? { ...row, rewards: new Float32Array(row.rewards.length) } : row,
-  );
+/** The rows with nothing earned in these episodes. */
+export function withoutRewards(rows: readonly TokenRow[], unpaid: ReadonlySet<string>): TokenRow[] {
+  return rows.map((row) => (unpaid.has(row.episode) ? { ...row, rewards: new Float32Array(row.rewards.length) } : row));
 }
 
 /** Population variance of a group's rewards. */

@@ -109,14 +109,14 @@ describe("KL as reward", () => {
       rewards: Float32Array.of(1),
       sampledLogprobs: Float32Array.of(-1),
       referenceLogprobs: Float32Array.of(episode === "near" ? -1 : -3),
-      truncated: false,
+      limits: [],
     }));
     const { rows } = applyKlReward([near!, away!], { coefficient: 0.5, estimator: "k1" });
     expect(grpo.compute(rows, options).advantages.map((a) => a[0])).toEqual([0.5, -0.5]);
   });
 
   test("rows without a reference and a negative coefficient are refused", () => {
-    const row = { ...joinedRows([{ group: "g", episode: "e", truncated: false, turns: [] }])[0]! };
+    const row = { ...joinedRows([{ group: "g", episode: "e", turns: [] }])[0]! };
     const { referenceLogprobs: _, ...bare } = row;
     expect(() => applyKlReward([bare], { coefficient: 0.1, estimator: "k1" })).toThrow(/reference/);
     expect(() => applyKlReward([row], { coefficient: -1, estimator: "k1" })).toThrow(/0 or more/);

@@ -185,9 +185,9 @@ describe("extra losses", () => {
   });
 
   test("bad constants and data without advantages are refused", () => {
-    expect(() => sapo.make({ positive: 0 }, 0)).toThrow(/above 0/);
+    expect(() => sapo.make({ positive: 0 }, 0)).toThrow(/positive.*>0/);
     expect(() => rolloutIs.make({ clipLow: 1.1 }, 0)).toThrow(/enclose 1/);
-    expect(() => dppo.make({ divergence: "tv" }, 0)).toThrow(/binary_tv or binary_kl/);
+    expect(() => dppo.make({ divergence: "tv" }, 0)).toThrow(/binary_tv.*binary_kl/);
     expect(() => klCov.make({ share: 2 }, 0)).toThrow(/share/);
     expect(() => clipCov.make({ shares: 0.1 }, 0)).toThrow(/clipLow, clipHigh, share/);
     const { datum, logprobs } = batch(1)[0]!;

@@ -8,18 +8,22 @@
  * `oldLogprobs`; losses with anchor "sampler" are defined against the log-probabilities the tokens were drawn with, so put those there.
  * Sums of weight × term, as in the engines' losses; weight 0 means that nothing is looked at.
  */
-import { ConfigError, DataError } from "../core/errors.ts";
+import { z } from "zod";
+import { DataError } from "../core/errors.ts";
 import { PythonRandom } from "../core/random-python.ts";
 import type { CustomLoss, KlEstimator, LossContext } from "../engine/engine.ts";
-import { checkChoice, checkRange, type OptionBag, readOptions } from "./algorithm-options.ts";
+import { bounds } from "../engine/loss-schemas.ts";
+import { type OptionBag, readOptions } from "../engine/options.ts";
 import { klTerm } from "./kl.ts";
 
-export type LossMaker = {
+/** `schema` says which constants there are; without one there are none. */
+export type LossMaker<S extends z.ZodObject = z.ZodObject> = {
   readonly name: string;
+  readonly schema?: S;
   /** What the ratio is taken against, and so what `oldLogprobs` must hold. */
   readonly anchor: "learner" | "sampler";
   /** `seed`: for losses that draw; a new one each step. */
-  make(options: OptionBag, seed: number): CustomLoss;
+  make(options: z.output<S>, seed: number): CustomLoss;
 };
 
 type Token = {
@@ -39,14 +43,14 @@ type Term = { readonly loss: number; readonly slope: number; readonly clipped?: 
 const LOG_RATIO_LIMIT = 20;
 const SURE = 1e-8;
 
-export const sapo: LossMaker = {
+const share = z.number().min(0).max(1);
+const temperature = z.number().positive();
+
+export const sapo = lossMaker({
   name: "sapo",
   anchor: "learner",
-  make(options) {
-    const { positive, negative } = readOptions('Loss "sapo"', options, { positive: 1, negative: 1.05 });
-    for (const tau of [positive, negative]) {
-      if (!(tau > 0)) throw new ConfigError(`Loss "sapo": positive and negative must be above 0, got ${tau}.`);
-    }
+  schema: z.strictObject({ positive: temperature.default(1), negative: temperature.default(1.05) }),
+  make({ positive, negative }) {
     return perToken(({ advantage, ratio, live }) => {
       const tau = advantage > 0 ? positive : negative;
       const gate = 1 / (1 + Math.exp(-tau * (ratio - 1)));
@@ -56,32 +60,33 @@ export const sapo: LossMaker = {
       };
     });
   },
-};
+});
 
-export const dppo: LossMaker = {
+export const dppo = lossMaker({
   name: "dppo",
   anchor: "sampler",
-  make(options) {
-    const what = 'Loss "dppo"';
-    const read = readOptions(what, options, { divergence: "binary_tv", low: 0.2, high: 0.2 });
-    const divergence = checkChoice(what, "divergence", read.divergence, ["binary_tv", "binary_kl"]);
+  schema: z.strictObject({
+    divergence: z.enum(["binary_tv", "binary_kl"]).default("binary_tv"),
+    low: z.number().min(0).default(0.2),
+    high: z.number().min(0).default(0.2),
+  }),
+  make({ divergence, low, high }) {
     return perToken(({ advantage, logprob, anchor, ratio, live }) => {
       const p = Math.exp(logprob);
       const q = Math.exp(anchor);
       const distance = divergence === "binary_tv" ? Math.abs(p - q) : binaryKl(q, p, anchor - logprob);
-      const clipped =
-        (advantage > 0 && p > q && distance > read.high) || (advantage < 0 && p < q && distance > read.low);
+      const clipped = (advantage > 0 && p > q && distance > high) || (advantage < 0 && p < q && distance > low);
       if (clipped) return { loss: 0, slope: 0, clipped };
       return { loss: -ratio * advantage, slope: live ? -ratio * advantage : 0, clipped };
     });
   },
-};
+});
 
-export const rolloutIs: LossMaker = {
+export const rolloutIs = lossMaker({
   name: "rollout_is",
   anchor: "sampler",
-  make(options) {
-    const { clipLow, clipHigh } = readRatioBounds('Loss "rollout_is"', options, {});
+  schema: z.strictObject(bounds(0.8, 1.2)),
+  make({ clipLow, clipHigh }) {
     return perToken(({ advantage, logprob, ratio }) => {
       const clipped = !(ratio > clipLow && ratio < clipHigh);
       // Without an advantage nothing is pulled, even where logp is −∞.
@@ -89,15 +94,18 @@ export const rolloutIs: LossMaker = {
       return { loss: -ratio * advantage * logprob, slope: -ratio * advantage, clipped };
     });
   },
-};
+});
 
-export const clipCov: LossMaker = {
+export const clipCov = lossMaker({
   name: "clip_cov",
   anchor: "learner",
-  make(options, seed) {
-    const what = 'Loss "clip_cov"';
-    const { clipLow, clipHigh, share, low, high } = readRatioBounds(what, options, { share: 2e-4, low: 1, high: 5 });
-    checkRange(what, "share", share, 0, 1);
+  schema: z.strictObject({
+    ...bounds(0.8, 1.2),
+    share: share.default(2e-4),
+    low: z.number().default(1),
+    high: z.number().default(5),
+  }),
+  make({ clipLow, clipHigh, share, low, high }, seed) {
     return (sequences) => {
       const tokens = tokensOf(sequences);
       const covs = covariances(tokens);
@@ -113,15 +121,13 @@ export const clipCov: LossMaker = {
       return total(sequences, tokens, kept, metrics);
     };
   },
-};
+});
 
-export const klCov: LossMaker = {
+export const klCov = lossMaker({
   name: "kl_cov",
   anchor: "learner",
-  make(options) {
-    const what = 'Loss "kl_cov"';
-    const { share, coefficient } = readOptions(what, options, { share: 0.2, coefficient: 1 });
-    checkRange(what, "share", share, 0, 1);
+  schema: z.strictObject({ share: share.default(0.2), coefficient: z.number().min(0).default(1) }),
+  make({ share, coefficient }) {
     return (sequences) => {
       const tokens = tokensOf(sequences);
       const covs = covariances(tokens);
@@ -139,7 +145,7 @@ export const klCov: LossMaker = {
       return total(sequences, tokens, terms, {});
     };
   },
-};
+});
 
 export const EXTRA_LOSSES: readonly LossMaker[] = [sapo, dppo, rolloutIs, clipCov, klCov];
 
@@ -257,13 +263,11 @@ function total(
   };
 }
 
-function readRatioBounds<T extends Readonly<Record<string, number>>>(what: string, options: OptionBag, more: T) {
-  const read = readOptions(what, options, { clipLow: 0.8, clipHigh: 1.2, ...more });
-  const { clipLow, clipHigh } = read as { clipLow: number; clipHigh: number };
-  if (!(clipLow >= 0 && clipLow <= 1 && clipHigh >= 1)) {
-    throw new ConfigError(
-      `${what}: clipLow ${clipLow} and clipHigh ${clipHigh} bound the ratio and must enclose 1: give e.g. 0.8 and 1.28.`,
-    );
-  }
-  return read;
+/** A maker that reads its bag itself, so that it is as strict outside of recipes. */
+function lossMaker<S extends z.ZodObject>(maker: LossMaker<S> & { readonly schema: S }) {
+  return {
+    ...maker,
+    make: (given: OptionBag, seed: number) =>
+      maker.make(readOptions(`Loss "${maker.name}"`, maker.schema, given), seed),
+  };
 }

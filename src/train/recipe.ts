@@ -5,6 +5,7 @@
  */
 import { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
+import { getEstimator, type Named, resolveFilter, resolveLoss } from "./registry.ts";
 
 const rates = z.strictObject({
   vision: z.number().optional(),
@@ -62,14 +63,23 @@ const warmStart = sft.refine(({ episodes, files }) => episodes > 0 || files.leng
   message: "say how many episodes to play, or name demonstration files",
 });
 
-const kl = z.strictObject({
-  as: z.enum(["loss", "reward"]),
-  coefficient: z.number().min(0),
-  estimator: z.enum(["k1", "k2", "k3"]).default("k3"),
-  /** KL as reward: adapt the coefficient towards this KL. */
-  target: z.number().positive().optional(),
-  horizon: z.number().positive().default(10_000),
-});
+const kl = z
+  .strictObject({
+    as: z.enum(["loss", "reward"]),
+    coefficient: z.number().min(0),
+    estimator: z.enum(["k1", "k2", "k3"]).default("k3"),
+    /** KL as reward: adapt the coefficient towards this KL. */
+    target: z.number().positive().optional(),
+    horizon: z.number().positive().default(10_000),
+  })
+  .refine((given) => given.as === "reward" || given.estimator !== "k1", {
+    path: ["estimator"],
+    message: 'the expected gradient of k1 is 0, so as a loss it only adds noise; take k2 or k3, or set as to "reward"',
+  })
+  .refine((given) => given.as === "reward" || given.target === undefined, {
+    path: ["target"],
+    message: 'only KL as reward adapts its coefficient; leave target out, or set as to "reward"',
+  });
 
 const recipe = z.strictObject({
   name: z.string().regex(/^[a-z0-9][a-z0-9._-]*$/, "use lower-case letters, digits, . _ -"),
@@ -92,7 +102,7 @@ const recipe = z.strictObject({
   /** Episode seeds (groups) per step, and siblings of each. */
   groups: z.int().min(1).default(16),
   siblings: z.int().min(1).default(8),
-  /** Sequences per update of the weights; absent: the whole batch at once. */
+  /** Episodes per update of the weights, in whole groups; absent: the whole batch at once. */
   minibatch: z.int().min(1).optional(),
   epochs: z.int().min(1).default(1),
   sampling: z
@@ -120,7 +130,8 @@ const recipe = z.strictObject({
       whiten: z.boolean().default(false),
     })
     .prefault({}),
-  loss: z.looseObject({ name: z.string() }).default({ name: "ppo", clipLow: 0.8, clipHigh: 1.28 }),
+  /** The constants of a loss and the options of a filter are its own: its schema reads them. */
+  loss: z.looseObject({ name: z.string().default("ppo") }).prefault({}),
   reduction: z
     .union([
       z.strictObject({ name: z.enum(["token_mean", "sequence_mean", "prompt_mean"]) }),
@@ -128,7 +139,8 @@ const recipe = z.strictObject({
     ])
     .default({ name: "token_mean" }),
   kl: kl.optional(),
-  filters: z.array(z.looseObject({ name: z.string() })).default([{ name: "zero-variance" }]),
+  /** Default: zero-variance where the estimator compares siblings, none elsewhere. */
+  filters: z.array(z.looseObject({ name: z.string() })).optional(),
   /** Play more groups until this many survive the filters (dynamic sampling), at most `refillLimit` rounds. */
   refill: z.boolean().default(false),
   refillLimit: z.int().min(1).default(8),
@@ -184,7 +196,7 @@ const recipe = z.strictObject({
 });
 
 export type RecipeInput = z.input<typeof recipe>;
-export type Recipe = z.output<typeof recipe>;
+export type Recipe = Omit<z.output<typeof recipe>, "filters"> & { readonly filters: readonly Named[] };
 
 export function defineRecipe(input: RecipeInput): RecipeInput {
   return input;
@@ -211,7 +223,9 @@ export function resolveRecipe(input: unknown, overrides: Readonly<Record<string,
   }
   if (maxStaleness > 0 && refill)
     throw new ConfigError("refill needs a synchronous run: set maxStaleness to 0, or refill to false.");
-  return result.data;
+  const { needsGroups } = getEstimator(result.data.advantage.name);
+  const filters: readonly Named[] = result.data.filters ?? (needsGroups ? [{ name: "zero-variance" }] : []);
+  return { ...result.data, loss: resolveLoss(result.data.loss), filters: filters.map(resolveFilter) };
 }
 
 /** Another loss or reduction is another thing: the constants of the old one do not carry over. */

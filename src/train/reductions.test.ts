@@ -43,7 +43,7 @@ describe("reductions", () => {
   }
 
   test("an episode without a sampled token does not count, and an empty batch is no error", () => {
-    const play = { group: "g", truncated: false };
+    const play = { group: "g" };
     const token = { reward: 0, value: 0, sampler: 0, learner: 0, reference: 0 };
     const rows = joinedRows([
       { ...play, episode: "a", turns: [{ given: 1, tokens: [token, token] }] },
@@ -93,7 +93,6 @@ describe("whitening", () => {
       {
         group: "g",
         episode: "e",
-        truncated: false,
         turns: [{ given: 0, tokens: [{ reward: 2, value: 0, sampler: 0, learner: 0, reference: 0 }] }],
       },
     ]);

@@ -60,7 +60,6 @@ describe("the registries", () => {
       ].map(([group, reward], s) => ({
         group: group as string,
         episode: `${s}`,
-        truncated: false,
         turns: [{ given: 0, tokens: [{ reward: reward as number, value: 0, sampler: 0, learner: 0, reference: 0 }] }],
       })),
     );

@@ -2,7 +2,10 @@
  * What a recipe can name: estimators, losses, filters and metrics, as plain maps. The built-in ones are here from the start; a
  * recipe registers its own before it trains. A name is given once: silently replacing one would change what another recipe means by it.
  */
+import type { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
+import { LOSS_SCHEMAS, POLICY_LOSSES } from "../engine/loss-schemas.ts";
+import { NO_OPTIONS, readOptions } from "../engine/options.ts";
 import { ESTIMATORS } from "./advantages.ts";
 import { FILTERS, type Filter, groupsOf, varianceOf } from "./filters.ts";
 import { EXTRA_LOSSES, type LossMaker } from "./losses-extra.ts";
@@ -52,17 +55,49 @@ export const registerEstimator = estimators.register;
 export const getEstimator = estimators.get;
 export const estimatorNames = estimators.names;
 
-export const registerLoss = losses.register;
+export function registerLoss<S extends z.ZodObject = typeof NO_OPTIONS>(loss: LossMaker<S>): void {
+  if (Object.hasOwn(LOSS_SCHEMAS, loss.name)) {
+    throw new ConfigError(`Engines have a loss "${loss.name}" of their own; give yours another name.`);
+  }
+  losses.register(loss);
+}
 export const getLoss = losses.get;
 export const lossNames = losses.names;
 
-export const registerFilter = filters.register;
+export function registerFilter<S extends z.ZodObject = typeof NO_OPTIONS>(filter: Filter<S>): void {
+  filters.register(filter);
+}
 export const getFilter = filters.get;
 export const filterNames = filters.names;
 
 export const registerMetric = metrics.register;
 export const getMetric = metrics.get;
 export const metricNames = metrics.names;
+
+/** A part as a recipe names it: its name and constants. */
+export type Named = { readonly name: string; readonly [option: string]: unknown };
+
+/** The recipe's policy loss with all its constants; one that it does not have is an error. */
+export function resolveLoss({ name, ...given }: Named): Named {
+  return { name, ...readOptions(`Loss "${name}"`, lossSchema(name), given) };
+}
+
+function lossSchema(name: string): z.ZodObject {
+  if (isPolicyLoss(name)) return POLICY_LOSSES[name];
+  if (lossNames().includes(name)) return getLoss(name).schema ?? NO_OPTIONS;
+  const names = [...Object.keys(POLICY_LOSSES), ...lossNames()];
+  throw new ConfigError(`There is no loss "${name}"; there are ${names.join(", ")}.`);
+}
+
+/** Whether engines know the loss by its name. */
+export function isPolicyLoss(name: string): name is keyof typeof POLICY_LOSSES {
+  return Object.hasOwn(POLICY_LOSSES, name);
+}
+
+/** A filter with all its options; one that it does not have is an error. */
+export function resolveFilter({ name, ...given }: Named): Named {
+  return { name, ...readOptions(`Filter "${name}"`, getFilter(name).schema ?? NO_OPTIONS, given) };
+}
 
 /** Refuses, at start, an estimator that can't work in this recipe. */
 export function checkEstimator(

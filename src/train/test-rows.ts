@@ -3,11 +3,11 @@
  * plain truth that brute-force versions read; rows are what the code under test gets.
  */
 import fc from "fast-check";
-import type { TokenRow } from "./tokens.ts";
+import type { Limit, TokenRow } from "./tokens.ts";
 
 export type PlayToken = { reward: number; value: number; sampler: number; learner: number; reference: number };
 export type PlayTurn = { given: number; tokens: PlayToken[] };
-export type Play = { group: string; episode: string; truncated: boolean; turns: PlayTurn[] };
+export type Play = { group: string; episode: string; limits?: Limit[]; turns: PlayTurn[] };
 
 const number = (min: number, max: number) => fc.double({ min, max, noNaN: true }).map(Math.fround);
 
@@ -26,7 +26,10 @@ export function playsArbitrary(dense: boolean): fc.Arbitrary<Play[]> {
       given,
       tokens: tokens.map((t, k) => ({ ...t, reward: dense || k === tokens.length - 1 ? t.reward : 0 })),
     }));
-  const episode = fc.record({ truncated: fc.boolean(), turns: fc.array(turn, { minLength: 1, maxLength: 4 }) });
+  const episode = fc.record({
+    limits: fc.subarray<Limit>(["reply", "last-reply", "turns", "context"]),
+    turns: fc.array(turn, { minLength: 1, maxLength: 4 }),
+  });
   const group = fc.array(episode, { minLength: 1, maxLength: 4 });
   return fc
     .array(group, { minLength: 1, maxLength: 4 })
@@ -51,7 +54,7 @@ function rowOf(play: Play, order: number, cells: readonly Cell[]): TokenRow {
     referenceLogprobs: floats((t) => t.reference),
     // A critic says something at given ids too; nobody may read it.
     values: Float32Array.from(cells, (c) => c.token?.value ?? 77),
-    truncated: play.truncated,
+    limits: play.limits ?? [],
   };
 }
 

@@ -188,6 +188,8 @@ export type PlayedTurn = {
   readonly said: readonly (readonly [id: number, logprob: number])[];
   /** Ids before the reply; default 3, of which the second is a picture. */
   readonly given?: number;
+  /** The reply met its token limit. */
+  readonly cut?: boolean;
 };
 
 /** An episode as a rollout leaves it, written by hand. `split`: one sequence per turn, which copies all turns before it. */
@@ -232,10 +234,10 @@ export function playedEpisode(
     sibling,
     temperature: 0.7,
     sequences: split ? turns.map((_, turn) => sequenceUpTo(turn)) : [sequenceUpTo(turns.length - 1)],
-    turns: turns.map(({ reward }, turn) => ({
+    turns: turns.map(({ reward, cut }, turn) => ({
       observation: [user(image(images[turn] as Image))],
       reply: "",
-      stopReason: "stop",
+      stopReason: cut ? "length" : "stop",
       reward,
       info,
       startedAt: 0,

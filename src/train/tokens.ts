@@ -3,6 +3,9 @@
  * these; they know no engine, no text and no pictures. Several rows may belong to one episode (turns split); `episode` and `order` tie them.
  */
 
+/** A limit that an episode met: a reply was cut at its token limit (and it was the last one), turns ran out, the context did. */
+export type Limit = "reply" | "last-reply" | "turns" | "context";
+
 export type TokenRow = {
   /** Siblings of one episode seed. */
   readonly group: string;
@@ -22,8 +25,8 @@ export type TokenRow = {
   readonly referenceLogprobs?: Float32Array;
   /** Critic's value before each id (aligned: values[i] is the value of the state in which id i was chosen). */
   readonly values?: Float32Array;
-  /** The episode ran out of turns or tokens. */
-  readonly truncated: boolean;
+  /** Of the episode, the same on all its rows. */
+  readonly limits: readonly Limit[];
 };
 
 export type Credit = {
@@ -31,6 +34,8 @@ export type Credit = {
   readonly advantages: readonly Float32Array[];
   /** What a critic should learn, where the estimator has one. */
   readonly returns?: readonly Float32Array[];
+  /** What the estimator has to say of the batch. */
+  readonly metrics?: Readonly<Record<string, number>>;
 };
 
 export type EstimatorOptions = {

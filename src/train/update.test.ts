@@ -1,7 +1,7 @@
 /** What an update hands to the engine, seen by a learner that only writes it down. */
 import { describe, expect, test } from "vitest";
 import { ConfigError } from "../core/errors.ts";
-import type { Datum, Learner, Loss, OptimizerParams, Sampler } from "../engine/engine.ts";
+import type { CustomLoss, Datum, Learner, Loss, OptimizerParams, Sampler } from "../engine/engine.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import type { Recipe, RecipeInput } from "./recipe.ts";
 import { registerLoss } from "./registry.ts";
@@ -54,7 +54,10 @@ class Notebook implements Learner {
     return { gradNorm: this.applies ? 1 : Number.NaN, applied: this.applies, step: this.steps.length };
   }
 
-  discard() {}
+  discards = 0;
+  discard() {
+    this.discards += 1;
+  }
   async publish(): Promise<Sampler> {
     throw new Error("An update publishes nothing.");
   }
@@ -224,16 +227,38 @@ describe("Groups", () => {
     expect(report).toMatchObject({ applied: true, metrics: { "groups/trained": 0, "filter/zero-variance": 1 } });
   });
 
-  test("keep truncated siblings in their baseline and out of the loss when these are masked", async () => {
-    const trajectories = batch().map((trajectory) =>
-      trajectory.sibling === 2 ? { ...trajectory, end: "max_turns" as const } : trajectory,
-    );
-    const { policy } = await run(trajectories, { recipe: { filters: [{ name: "over-long", mode: "mask" }] } });
+  test("keep siblings whose reply was cut in their baseline and out of the loss when these are masked", async () => {
+    const trajectories = cutOff(batch(), 2);
+    const { policy, report } = await run(trajectories, { recipe: { filters: [{ name: "over-long" }] } });
+    expect(report.metrics).toMatchObject({ "episodes/masked": 2, "episodes/unpaid": 0 });
     const wanted = advantagesOf(trajectories);
     const trained = byId(dataOf(policy));
     expect([...trained.keys()]).toEqual(trajectories.filter(({ sibling }) => sibling !== 2).flatMap(idsOf));
     for (const [id, { datum, at }] of trained) expect(datum.advantages?.[at]).toBeCloseTo(wanted.get(id) as number, 6);
     expect([...trained.values()].reduce((sum, { datum, at }) => sum + (datum.weights[at] as number), 0)).toBeCloseTo(1);
+  });
+});
+
+/** The last reply of this sibling met its token limit; its world ended the episode all the same. */
+function cutOff(trajectories: readonly Trajectory[], sibling: number): Trajectory[] {
+  return trajectories.map((trajectory) => ({
+    ...trajectory,
+    turns: trajectory.turns.map((turn, t) =>
+      trajectory.sibling === sibling && t === trajectory.turns.length - 1 ? { ...turn, stopReason: "length" } : turn,
+    ),
+  }));
+}
+
+describe("No reward unless it stopped", () => {
+  test("takes what an episode earned whose last reply was cut, and its siblings are compared with nothing", async () => {
+    const trajectories = cutOff(batch(), 1);
+    const filters = [{ name: "over-long", replies: "zero", which: "last", context: "zero" }];
+    const { policy, report } = await run(trajectories, { recipe: { filters } });
+    const wanted = advantagesOf(trajectories, (t) => (t.sibling === 1 ? 0 : total(t)));
+    const trained = byId(dataOf(policy));
+    expect([...trained.keys()].sort((a, b) => a - b)).toEqual([...wanted.keys()]);
+    for (const [id, { datum, at }] of trained) expect(datum.advantages?.[at]).toBeCloseTo(wanted.get(id) as number, 6);
+    expect(report.metrics).toMatchObject({ "episodes/unpaid": 2, "episodes/masked": 0 });
   });
 });
 
@@ -268,24 +293,35 @@ describe("KL to the reference", () => {
 });
 
 describe("Mini-batches", () => {
+  /** `count` groups of `size` episodes of different lengths, one of which wins. */
+  const groupsOf = (count: number, size: number, split = false) => {
+    nextId = 1;
+    return Array.from({ length: count * size }, (_, i) => {
+      const [g, s] = [Math.floor(i / size), i % size];
+      const turns = Array.from({ length: 1 + (s % 2) }, (_, t) => turn(t === 0 && s === g % size ? 1 : 0, 1 + s + t));
+      return playedEpisode(`g${g}`, s, turns, { split });
+    });
+  };
+  const namesIn = (trajectories: readonly Trajectory[], { data }: Call, name: (t: Trajectory) => string) => {
+    const owner = new Map(trajectories.flatMap((t) => t.sequences.map(({ ids }) => [ids, name(t)] as const)));
+    return [...new Set(data.map(({ input }) => owner.get(input.ids) as string))];
+  };
+
   test.each(["joined", "split"] as const)(
-    "partition the episodes in every epoch, rows of an episode together (%s)",
+    "partition the groups in every epoch, siblings and rows together (%s)",
     async (turns) => {
-      const trajectories = batch(turns === "split");
-      const recipe = { turns, minibatch: 2, epochs: 3 };
+      const trajectories = groupsOf(6, 3, turns === "split");
+      const recipe = { turns, minibatch: 6, epochs: 3 };
       const { policy } = await run(trajectories, { recipe });
       expect(policy.calls).toHaveLength(9);
       expect(policy.steps).toHaveLength(9);
-      const owner = new Map<Int32Array, string>(
-        trajectories.flatMap(({ id, sequences }) => sequences.map(({ ids }) => [ids, id] as const)),
-      );
       const epochs = [0, 3, 6].map((first) => policy.calls.slice(first, first + 3));
       const orders = epochs.map((calls) => {
-        const members = calls.map(({ data }) => [...new Set(data.map(({ input }) => owner.get(input.ids)))]);
-        expect(members.map((part) => part.length)).toEqual([2, 2, 2]);
-        expect(members.flat().sort()).toEqual(trajectories.map(({ id }) => id));
+        const groups = calls.map((call) => namesIn(trajectories, call, (t) => t.group));
+        expect(groups.map((part) => part.length)).toEqual([2, 2, 2]);
+        expect(groups.flat().sort()).toEqual(["g0", "g1", "g2", "g3", "g4", "g5"]);
         expect(calls.flatMap(({ data }) => data)).toHaveLength(trajectories.flatMap((t) => t.sequences).length);
-        return members.flat().join();
+        return groups.flat().join();
       });
       expect(new Set(orders).size).toBe(3);
       const again = await run(trajectories, { recipe });
@@ -295,15 +331,37 @@ describe("Mini-batches", () => {
     },
   );
 
-  test("have no crumb at the end: five episodes by three are parts of two and three", async () => {
-    const { policy } = await run(batch().slice(0, 5), { recipe: { minibatch: 3 } });
-    expect(policy.calls.map(({ data }) => data.length).sort()).toEqual([2, 3]);
+  test.each([
+    ["five groups of two by five episodes are parts of two and three groups", 5, 2, 5, [2, 3]],
+    ["an odd number of episodes is rounded to whole groups", 4, 3, 5, [2, 2]],
+    ["less than a group is one group", 3, 4, 1, [1, 1, 1]],
+    ["more than there is is all of it", 3, 2, 64, [3]],
+  ] as const)("%s", async (_, count, size, minibatch, wanted) => {
+    const trajectories = groupsOf(count, size);
+    const { policy } = await run(trajectories, { recipe: { minibatch, siblings: size } });
+    const parts = policy.calls.map((call) => namesIn(trajectories, call, (t) => t.group).length);
+    expect(parts.sort()).toEqual(wanted);
+  });
+
+  test("under prompt_mean no sibling weighs more than the others of its group", async () => {
+    const trajectories = groupsOf(4, 8);
+    const { policy } = await run(trajectories, {
+      recipe: { minibatch: 7, siblings: 8, reduction: { name: "prompt_mean" } },
+    });
+    for (const trajectory of trajectories) {
+      const siblings = trajectories.filter(({ group }) => group === trajectory.group);
+      const [own, all] = [idsOf(trajectory).length, siblings.flatMap(idsOf).length];
+      const data = dataOf(policy).filter(({ input }) => trajectory.sequences.some(({ ids }) => ids === input.ids));
+      const weight = data.reduce((sum, { weights }) => sum + weights.reduce((a, b) => a + b, 0), 0);
+      expect(weight).toBeCloseTo(own / all, 6);
+    }
   });
 
   test.each(["token_mean", "sequence_mean", "prompt_mean"] as const)(
     "share a loss of weight 1 under %s",
     async (name) => {
-      const { policy } = await run(batch(), { recipe: { minibatch: 2, reduction: { name } } });
+      const { policy } = await run(batch(), { recipe: { minibatch: 3, reduction: { name } } });
+      expect(policy.calls).toHaveLength(2);
       for (const { data } of policy.calls) {
         const sum = data.reduce((all, { weights }) => all + weights.reduce((a, b) => a + b, 0), 0);
         expect(sum).toBeCloseTo(1, 5);
@@ -408,10 +466,83 @@ describe("The optimizer", () => {
   test("skipped updates are said and counted", async () => {
     const policy = new Notebook();
     policy.applies = false;
-    const recipe = tinyRecipe("none", { minibatch: 2, siblings: 3 });
+    const recipe = tinyRecipe("none", { minibatch: 3, siblings: 3 });
     const report: UpdateReport = await update({ policy }, batch(), recipe, 1, 0);
     expect(report.applied).toBe(false);
-    expect(report.metrics).toMatchObject({ "optimizer/skipped": 3, "optimizer/updates": 0 });
+    expect(report.metrics).toMatchObject({ "optimizer/skipped": 2, "optimizer/updates": 0, "optimizer/idle": 0 });
+  });
+});
+
+describe("No gradient, no step", () => {
+  /** All siblings of a group earn the same, and what sampled is what learns. */
+  const flat = () => {
+    nextId = 1;
+    return ["a", "b"].flatMap((group) => [0, 1].map((sibling) => playedEpisode(group, sibling, [learnt(1, 3)])));
+  };
+  const learnt = (reward: number, tokens: number): PlayedTurn => ({
+    reward,
+    said: Array.from({ length: tokens }, () => [nextId, said(LEARNER as number, nextId++)] as const),
+  });
+  const still = { name: "still", anchor: "learner", make: () => silent } as const;
+  const silent: CustomLoss = (sequences) => ({
+    loss: 0,
+    gradients: sequences.map(({ datum }) => new Float32Array(datum.weights.length)),
+  });
+  registerLoss(still);
+  const kl = { as: "loss", coefficient: 0.1 } as const;
+
+  test.each<[string, Partial<RecipeInput>]>([
+    ["ppo", {}],
+    ["dro, whose pull to the old policy is 0 at the old policy", { loss: { name: "dro" } }],
+    ["sapo", { loss: { name: "sapo" } }],
+    ["kl_cov", { loss: { name: "kl_cov" } }],
+    ["a registered loss that pulls at nothing", { loss: { name: "still" } }],
+    ["reinforce++, whose whitening leaves nothing", { advantage: { name: "reinforce++" } }],
+  ])("without variance the weights stay under %s", async (_, recipe) => {
+    const { policy, report } = await run(flat(), { recipe: { ...recipe, siblings: 2, minibatch: 2 } });
+    expect(policy.calls).toHaveLength(2);
+    expect(policy.steps).toHaveLength(0);
+    expect(policy.discards).toBe(2);
+    expect(report).toMatchObject({
+      applied: true,
+      metrics: { "optimizer/idle": 2, "optimizer/updates": 0, "optimizer/skipped": 0, "optimizer/grad_norm": 0 },
+    });
+  });
+
+  test.each<[string, Partial<RecipeInput>]>([
+    ["an entropy bonus", { loss: { name: "ppo", entropy: 0.01 } }],
+    ["KL as a loss, away from the reference", { kl }],
+    ["the same beside a registered loss", { kl, loss: { name: "still" } }],
+  ])("%s pulls without variance too", async (_, recipe) => {
+    const { policy, report } = await run(flat(), { recipe: { ...recipe, siblings: 2, minibatch: 2 } });
+    expect([policy.steps.length, policy.discards]).toEqual([2, 0]);
+    expect(report.metrics).toMatchObject({ "optimizer/idle": 0, "optimizer/updates": 2 });
+  });
+
+  test("a mini-batch that pulls moves the weights, beside one that does not", async () => {
+    nextId = 1;
+    const one = [0, 1].map((sibling) => playedEpisode("a", sibling, [learnt(1, 2)]));
+    const two = [0, 1].map((sibling) => playedEpisode("b", sibling, [learnt(sibling, 2)]));
+    const { policy, report } = await run([...one, ...two], { recipe: { siblings: 2, minibatch: 2 } });
+    expect([policy.steps.length, policy.discards]).toEqual([1, 1]);
+    expect(report.metrics).toMatchObject({ "optimizer/idle": 1, "optimizer/updates": 1 });
+  });
+
+  test("maxrl leaves out a group with a negative reward, counts it, and goes on", async () => {
+    nextId = 1;
+    const rewards = { a: [1, -0.5], b: [1, 0], c: [-1, -2] };
+    const trajectories = Object.entries(rewards).flatMap(([group, list]) =>
+      list.map((reward, sibling) => playedEpisode(group, sibling, [learnt(reward, 2)])),
+    );
+    const { policy, report } = await run(trajectories, { recipe: { siblings: 2, advantage: { name: "maxrl" } } });
+    expect(report.metrics["groups/unfit"]).toBe(2);
+    for (const trajectory of trajectories) {
+      const wanted = trajectory.group !== "b" ? 0 : trajectory.sibling === 0 ? 1 : -1;
+      for (const id of idsOf(trajectory)) {
+        const { datum, at } = byId(dataOf(policy)).get(id) as { datum: Datum; at: number };
+        expect(datum.advantages?.[at]).toBeCloseTo(wanted, 5);
+      }
+    }
   });
 });
 

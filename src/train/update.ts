@@ -5,20 +5,20 @@
 import { ConfigError } from "../core/errors.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
-import type { Datum, Learner, Loss, LossReport, OptimizerParams, Sampler } from "../engine/engine.ts";
-import { clippedPositions } from "../engine/losses.ts";
+import type { CustomLoss, Datum, Learner, Loss, LossReport, OptimizerParams, Sampler } from "../engine/engine.ts";
+import { clippedPositions, policyLoss } from "../engine/losses.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import { metricInfo } from "../run/metrics.ts";
-import type { OptionBag } from "./algorithm-options.ts";
 import { probeDatum, rowsOf, shiftRight, toDatum } from "./batch.ts";
 import { type Correction, foldFactors, offPolicyFactors } from "./correction.ts";
 import { type DriftReport, driftOf } from "./drift.ts";
-import { applyFilters, dropMasked, type FilterReport, groupsOf, keepRows } from "./filters.ts";
+import { byGroup } from "./episodes.ts";
+import { applyFilters, dropMasked, type FilterReport, groupsOf, keepRows, withoutRewards } from "./filters.ts";
 import { applyKlReward, nextKlCoefficient } from "./kl.ts";
 import { withKl } from "./losses-extra.ts";
 import type { Recipe } from "./recipe.ts";
 import { tokenWeights } from "./reductions.ts";
-import { getEstimator, getFilter, getLoss, getMetric, lossNames, metricNames } from "./registry.ts";
+import { getEstimator, getFilter, getLoss, getMetric, isPolicyLoss, metricNames } from "./registry.ts";
 import { scheduleFactor } from "./schedule.ts";
 import type { TokenRow } from "./tokens.ts";
 import { whiten } from "./whiten.ts";
@@ -71,7 +71,15 @@ export async function update(
   for (const [name, counts] of Object.entries(filters.dropped)) {
     metrics[name === "survivors" ? "groups/too_small" : `filter/${name}`] = counts.groups;
   }
-  const idle = { metrics, filters, klCoefficient, applied: true, credit: new Map() };
+  metrics["episodes/masked"] = filters.masked.size;
+  metrics["episodes/unpaid"] = filters.unpaid.size;
+  const idle = {
+    metrics: { ...metrics, "optimizer/updates": 0, "optimizer/idle": 1 },
+    filters,
+    klCoefficient,
+    applied: true,
+    credit: new Map(),
+  };
   if (kept.length === 0) return idle;
 
   kept = await scoreLines(kept, learners, recipe);
@@ -93,10 +101,11 @@ export async function update(
   }
 
   const estimated = estimator.compute(rows(kept), recipe.advantage);
+  Object.assign(metrics, estimated.metrics);
   const left = dropMasked(rows(kept), estimated, filters.masked);
   const present = new Set(left.rows);
   kept = kept.filter((line) => present.has(line.row));
-  if (kept.length === 0) return { ...idle, klCoefficient: coefficient };
+  if (kept.length === 0) return { ...idle, metrics: { ...idle.metrics, ...metrics }, klCoefficient: coefficient };
   let advantages: readonly Float32Array[] = left.credit.advantages;
   if (recipe.advantage.whiten) advantages = whiten(rows(kept), advantages);
   const correction = recipe.correction && offPolicyFactors(rows(kept), recipe.correction as Correction);
@@ -128,10 +137,7 @@ function linesOf(trajectories: readonly Trajectory[]): Line[] {
 
 /** The recipe's filters; groups that lost their siblings go first, since there is nothing to compare them with. */
 function filterLines(lines: readonly Line[], recipe: Recipe, needsGroups: boolean): FilterReport {
-  const wanted = recipe.filters.map(({ name, ...options }) => ({
-    filter: getFilter(name),
-    options: options as OptionBag,
-  }));
+  const wanted = recipe.filters.map(({ name, ...options }) => ({ filter: getFilter(name), options }));
   // After the others too: a filter may take siblings out.
   const paired = needsGroups ? [{ filter: getFilter("survivors") }] : [];
   return applyFilters(groupsOf(rows(lines)), [...paired, ...wanted, ...paired]);
@@ -144,7 +150,9 @@ export function survivingGroups(trajectories: readonly Trajectory[], recipe: Rec
 
 function keepLines(lines: readonly Line[], filters: FilterReport): Line[] {
   const kept = new Set(keepRows(rows(lines), filters.keep));
-  return lines.filter((line) => kept.has(line.row));
+  const left = lines.filter((line) => kept.has(line.row));
+  const paid = withoutRewards(rows(left), filters.unpaid);
+  return left.map((line, i) => ({ ...line, row: paid[i] as TokenRow }));
 }
 
 /** Adds what the estimators and losses need beyond the sampler's numbers: learner, reference and critic outputs. */
@@ -190,8 +198,8 @@ async function learn(
   const meter = new Meter();
   const seen: Seen[] = lines.map(() => ({}));
   let updates = 0;
-  const loss = policyLossOf(recipe, mixSeed("loss", recipe.seed, step));
-  const anchor = lossNames().includes(recipe.loss.name) ? getLoss(recipe.loss.name).anchor : "learner";
+  const loss = new WatchedLoss(policyLossOf(recipe, mixSeed("loss", recipe.seed, step)));
+  const anchor = isPolicyLoss(recipe.loss.name) ? "learner" : getLoss(recipe.loss.name).anchor;
   const optimizer = scheduled(recipe.optimizer, recipe, step);
   const frozenPolicy = recipe.critic !== undefined && step <= recipe.critic.warmupSteps;
   let drift: DriftReport | undefined;
@@ -210,21 +218,25 @@ async function learn(
             ...(line.row.referenceLogprobs && { referenceLogprobs: line.row.referenceLogprobs }),
           }),
         );
-        const report = await learners.policy.forwardBackward(data, loss);
+        const report = await learners.policy.forwardBackward(data, loss.watched);
         report.outputs.forEach((output, k) => {
           const entry = seen[members[k] as number] as Seen;
           entry.first ??= { logprobs: shiftRight(output), updatesBefore: updates };
           // A datum speaks of the id after its position.
-          const clipped = clippedPositions(loss, data[k] as Datum, output);
+          const clipped = clippedPositions(loss.watched, data[k] as Datum, output);
           if (clipped) entry.clipped = new Set([...(entry.clipped ?? []), ...clipped.map((i) => i + 1)]);
         });
         // The first mini-batch meets the weights that sampled it (or older ones): whatever differs is drift.
         if (epoch === 0 && index === 0) drift = driftOf(chosen, report.outputs);
-        const result = await learners.policy.step(optimizer);
-        updates += 1;
+        const pulls = loss.pulls(data, report.outputs);
+        // Momentum and weight decay would move the weights without being asked.
+        if (!pulls) learners.policy.discard();
+        const result = pulls ? await learners.policy.step(optimizer) : { gradNorm: 0, applied: true };
+        updates += pulls ? 1 : 0;
         meter.add("policy", report, data.length);
         meter.mean("optimizer/grad_norm", result.gradNorm);
-        meter.count("optimizer/updates", result.applied ? 1 : 0);
+        meter.count("optimizer/updates", pulls && result.applied ? 1 : 0);
+        meter.count("optimizer/idle", pulls ? 0 : 1);
         meter.count("optimizer/skipped", result.applied ? 0 : 1);
         applied &&= result.applied && report.finite;
       }
@@ -272,40 +284,69 @@ async function learnCritic(
 }
 
 /**
- * Index lists of the mini-batches of an epoch, in an order that the run's seed, the step and the epoch decide. The rows of an episode stay together.
+ * Index lists of the mini-batches of an epoch, in an order that the run's seed, the step and the epoch decide. A group stays together, whatever
+ * it holds: a reduction by group would weigh a sibling that was cut off from its group as much as all the others. So there are as many
+ * mini-batches as the recipe's number of episodes asks for, at most one per group, of nearly as many groups each: a last crumb would take a
+ * full step on a few sequences.
  */
 function minibatches(lines: readonly Line[], recipe: Recipe, step: number, epoch: number): number[][] {
-  const episodes = new Map<string, number[]>();
-  lines.forEach((line, i) => {
-    episodes.set(line.row.episode, [...(episodes.get(line.row.episode) ?? []), i]);
-  });
-  const order = [...episodes.values()];
-  const size = recipe.minibatch ?? order.length;
-  if (size < order.length) new NumpyRandom(mixSeed("minibatch", recipe.seed, step, epoch)).shuffle(order);
-  const parts = Math.max(1, Math.round(order.length / size));
-  // Parts of nearly equal size: a last crumb would take a full step on a few sequences.
+  const order = [...byGroup(lines.map(({ row }, line) => ({ group: row.group, line }))).values()];
+  const episodes = new Set(lines.map(({ row }) => row.episode)).size;
+  const parts = Math.min(order.length, Math.max(1, Math.round(episodes / (recipe.minibatch ?? episodes))));
+  if (parts > 1) new NumpyRandom(mixSeed("minibatch", recipe.seed, step, epoch)).shuffle(order);
   const at = (part: number) => Math.floor((part * order.length) / parts);
-  return Array.from({ length: parts }, (_, part) => order.slice(at(part), at(part + 1)).flat());
+  return Array.from({ length: parts }, (_, part) =>
+    order.slice(at(part), at(part + 1)).flatMap((members) => members.map(({ line }) => line)),
+  );
 }
-
-const ENGINE_LOSSES = ["importance_sampling", "ppo", "cispo", "gspo", "dro"];
 
 /** The recipe's loss with its KL term, as an engine takes it. */
 export function policyLossOf(recipe: Recipe, seed: number): Loss {
   const { name, ...options } = recipe.loss;
   const kl =
     recipe.kl?.as === "loss" ? { coefficient: recipe.kl.coefficient, estimator: recipe.kl.estimator } : undefined;
-  if (ENGINE_LOSSES.includes(name)) return { ...recipe.loss, ...(kl && { kl }) } as Loss;
-  if (!lossNames().includes(name)) {
-    throw new ConfigError(`There is no loss "${name}"; there are ${[...ENGINE_LOSSES, ...lossNames()].join(", ")}.`);
-  }
+  if (isPolicyLoss(name)) return { ...recipe.loss, ...(kl && { kl }) } as Loss;
   const maker = getLoss(name);
   if (maker.anchor === "sampler" && recipe.correction !== undefined) {
     throw new ConfigError(`Loss "${name}" corrects for the sampler itself: leave correction out.`);
   }
-  const compute = maker.make(options as OptionBag, seed);
+  const compute = maker.make(options, seed);
   return { name: "custom", compute: kl ? withKl(compute, kl) : compute };
 }
+
+/** A loss that says afterwards whether it pulled at anything. */
+class WatchedLoss {
+  readonly watched: Loss;
+  #pulled = false;
+
+  constructor(loss: Loss) {
+    this.watched =
+      loss.name !== "custom" ? loss : { ...loss, compute: (sequences) => this.#watch(loss.compute(sequences)) };
+  }
+
+  /** Whether the loss of this batch has any slope; `outputs` are the log-probabilities it was taken at. */
+  pulls(data: readonly Datum[], outputs: readonly Float32Array[]): boolean {
+    const loss = this.watched;
+    if (loss.name === "custom") {
+      const pulled = this.#pulled;
+      this.#pulled = false;
+      return pulled;
+    }
+    if (loss.name === "value") return true;
+    return data.some((datum, k) => {
+      const { slopes, entropySlopes } = policyLoss(loss, datum, outputs[k] as Float32Array);
+      return slopes.some(isPull) || (entropySlopes !== undefined && datum.weights.some(isPull));
+    });
+  }
+
+  #watch(terms: ReturnType<CustomLoss>): ReturnType<CustomLoss> {
+    this.#pulled ||= terms.gradients.some((gradient) => gradient.some(isPull));
+    return terms;
+  }
+}
+
+/** NaN pulls too: the engine is to see it and say so. */
+const isPull = (slope: number) => slope !== 0;
 
 /** The optimizer with its rates at this step. Steps count from 1. */
 export function scheduled(
