@@ -1,4 +1,5 @@
 export * from "./errors.ts";
+export * as exact from "./exact-math.ts";
 export * from "./image.ts";
 export * from "./json.ts";
 export * from "./message.ts";
