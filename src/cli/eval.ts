@@ -82,6 +82,7 @@ export async function runEval(model: string, flags: EvalFlags): Promise<number> 
     const { report, markdown, folder } = await evaluateModel({
       ...evaluationOptions(model, flags),
       signal: interrupt.signal,
+      onTrouble: (reason) => process.stderr.write(`${model}: ${reason}; trying again\n`),
       onEpisode(result, { done, total }) {
         progress ??= new Progress("eval", total);
         progress.update(done, note(result));

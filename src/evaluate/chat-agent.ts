@@ -10,7 +10,7 @@ import { type Message, textOf } from "../core/message.ts";
 import type { StopReason } from "../engine/engine.ts";
 import { encodePng } from "../images/png.ts";
 import { type Agent, OutOfTokens } from "../rollout/agents.ts";
-import { classify, type Failure } from "./failures.ts";
+import { classify, type Failure, SilenceError } from "./failures.ts";
 import { type Backoff, backoffMs, type Clock, RequestGate, realClock } from "./gate.ts";
 import { noUsage, type Usage } from "./usage.ts";
 
@@ -38,7 +38,12 @@ export type ChatOptions = {
   readonly clock?: Clock;
   /** Told when every further request would fail the same way. */
   readonly onHopeless?: (error: ModelError) => void;
+  /** Told at once, each reason once, when a request failed and will be sent again. */
+  readonly onTrouble?: (reason: string) => void;
 };
+
+/** A server that was never reached is given up on after so many tries: it is not there, and waiting does not bring it. */
+const FIRST_TRIES = 3;
 
 /** Shared by all episodes of an evaluation. */
 export class ChatClient {
@@ -49,6 +54,9 @@ export class ChatClient {
   readonly warnings = new Set<string>();
   /** Models that answered, as they call themselves. */
   readonly answeredBy = new Set<string>();
+  readonly #troubles = new Set<string>();
+  /** Whether anybody was ever answered, be it with a refusal. */
+  #answered = false;
 
   constructor(options: ChatOptions) {
     // Warnings are kept for the report instead of printed.
@@ -68,14 +76,17 @@ export class ChatClient {
       } catch (error) {
         signal.throwIfAborted();
         const failure = this.#judge(error, messages);
+        this.#answered ||= failure.kind !== "again";
         if (failure.kind === "refused") {
           usage.refusals += 1;
           return { text: "", cut: false };
         }
         const { afterMs: after = 0 } = failure;
-        if (failure.kind !== "again" || attempt >= retries || after > mostWaitMs) {
+        const tries = failure.unreachable && !this.#answered ? Math.min(retries + 1, FIRST_TRIES) : retries + 1;
+        if (failure.kind !== "again" || attempt + 1 >= tries || after > mostWaitMs) {
           throw this.#giveUp(failure, attempt + 1, after > mostWaitMs);
         }
+        this.#report(failure.message);
         usage.retries += 1;
         const jittered = backoffMs(attempt, backoff, this.#clock.random());
         if (after === 0) await this.#clock.wait(jittered, signal);
@@ -91,6 +102,7 @@ export class ChatClient {
     signal: AbortSignal,
   ): Promise<{ text: string; cut: boolean }> {
     const result = await this.#generate(messages, signal);
+    this.#answered = true;
     // Valid JSON, but no answer: Google's schema has nothing that must be there.
     if (result.text === "" && result.rawFinishReason === undefined && result.finishReason === "other") {
       throw new ModelError("the answer holds neither text nor a reason for having none");
@@ -123,7 +135,7 @@ export class ChatClient {
       });
     } catch (error) {
       if (!limited.signal.aborted || signal.aborted) throw error;
-      throw new ModelError(`no answer within ${timeoutMs / 1000} s`);
+      throw new SilenceError(`no answer within ${timeoutMs / 1000} s`);
     } finally {
       limited.release();
     }
@@ -142,8 +154,16 @@ export class ChatClient {
     if (kind === "too_long") return new OutOfTokens(message);
     const why = tooLong ? `it asks for a longer wait than we grant: ${message}` : message;
     const error = new ModelError(attempts === 1 ? why : `${why} (asked ${attempts} times)`);
-    if (kind === "stop") this.options.onHopeless?.(error);
+    // A model that has not answered anybody, asked as often as we ask, will not answer the other episodes either.
+    const never = kind === "again" && !tooLong && !this.#answered;
+    if (kind === "stop" || never) this.options.onHopeless?.(error);
     return error;
+  }
+
+  #report(reason: string): void {
+    if (this.#troubles.has(reason)) return;
+    this.#troubles.add(reason);
+    this.options.onTrouble?.(reason);
   }
 }
 
@@ -193,7 +213,10 @@ export function recentTurns(messages: readonly Message[], history = Number.POSIT
 
 export function toModelMessages(messages: readonly Message[]): { system?: string; messages: ModelMessage[] } {
   const isSystem = ({ role }: Message) => role === "system" || role === "developer";
-  const system = messages.filter(isSystem).map(textOf).join("\n\n");
+  const system = messages
+    .filter(isSystem)
+    .map((message) => withoutTokens(textOf(message)))
+    .join("\n\n");
   const rest = messages.filter((message) => !isSystem(message));
   return { ...(system !== "" && { system }), messages: rest.map(toModelMessage) };
 }
@@ -201,7 +224,8 @@ export function toModelMessages(messages: readonly Message[]): { system?: string
 function toModelMessage(message: Message): ModelMessage {
   if (message.role === "assistant") {
     // Providers refuse empty messages, but an empty reply is part of the conversation.
-    return { role: "assistant", content: textOf(message).trim() === "" ? "(no answer)" : textOf(message) };
+    const said = withoutTokens(textOf(message));
+    return { role: "assistant", content: said.trim() === "" ? "(no answer)" : said };
   }
   return {
     role: "user",
@@ -210,9 +234,23 @@ function toModelMessage(message: Message): ModelMessage {
       .map((part) =>
         part.type === "image"
           ? { type: "image" as const, image: pngOf(part.image), mediaType: "image/png" }
-          : { type: "text" as const, text: part.text },
+          : { type: "text" as const, text: withoutTokens(part.text) },
       ),
   };
+}
+
+/** Control tokens of chat models: `<|im_end|>`, `<|image_pad|>`, and the picture placeholders of families that write them otherwise. */
+const CONTROL_TOKENS =
+  /<([|｜])([^\s<>|｜]{1,40})[|｜]>|<(image|video|audio|IMG_CONTEXT|start_of_image|end_of_image|image_soft_token|start_of_turn|end_of_turn)>|\[(IMG|IMG_BREAK|IMG_END|INST|\/INST)\]/g;
+
+/**
+ * A reply may spell out a control token, and feedback may quote it. Servers read those in what they are sent: a placeholder counts as a picture that is not
+ * there, which fails the request, and an end of turn forges one. Spaces inside keep it readable and make it text; the record keeps the reply as it was.
+ */
+export function withoutTokens(said: string): string {
+  return said.replace(CONTROL_TOKENS, (_, bar, name, tag, bracket) =>
+    bar ? `<${bar} ${name} ${bar}>` : tag ? `< ${tag} >` : `[ ${bracket} ]`,
+  );
 }
 
 /** A frame is sent again in every later turn and encoded once. */

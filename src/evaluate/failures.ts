@@ -3,7 +3,7 @@
  * else is ours: it is tried again where that can help, and otherwise the episode is set aside and never scored.
  */
 import { APICallError } from "ai";
-import { errorMessage } from "../core/errors.ts";
+import { errorMessage, SaccadeError } from "../core/errors.ts";
 import { isJsonObject } from "../core/json.ts";
 
 export type Failure = {
@@ -15,7 +15,14 @@ export type Failure = {
   readonly message: string;
   /** How long the provider asks us to wait. */
   readonly afterMs?: number;
+  /** Nobody answered: refused, unknown name, cut or silent connection. */
+  readonly unreachable?: boolean;
 };
+
+/** No answer within the time that was set. */
+export class SilenceError extends SaccadeError {
+  override name = "SilenceError";
+}
 
 const REFUSED = /content_?filter|content_policy|invalid_prompt|safety system/i;
 const TOO_LONG =
@@ -27,12 +34,14 @@ const MOST_SHOWN = 300;
 export function classify(error: unknown, now: number): Failure {
   if (!APICallError.isInstance(error)) {
     // A time-out of ours, or something the SDK did not expect in an answer.
-    return { kind: "again", message: errorMessage(error) };
+    const silent = error instanceof SilenceError;
+    return { kind: "again", message: errorMessage(error), ...(silent && { unreachable: true }) };
   }
   const body = bodyText(error.responseBody);
   const status = error.statusCode;
   const message = describe(error, body);
-  if (status === undefined || (status >= 200 && status < 300)) return { kind: "again", message };
+  if (status === undefined) return { kind: "again", message, unreachable: true };
+  if (status >= 200 && status < 300) return { kind: "again", message };
   const said = `${error.message} ${body}`;
   if (NO_MORE.test(said)) return { kind: "stop", message };
   // The Responses API answers 200 with an `error` when generating failed; the SDK reports that as 400.
@@ -64,7 +73,19 @@ function describe(error: APICallError, body: string): string {
   if (error.statusCode !== undefined && error.statusCode < 300) {
     return `${status}the answer can't be read (${body.slice(0, 80).replace(/\s+/g, " ")}…)`;
   }
-  return `${status}${messageIn(body) ?? error.message}`.slice(0, MOST_SHOWN);
+  const network = error.statusCode === undefined ? networkReason(error) : undefined;
+  return `${status}${network ?? messageIn(body) ?? error.message}`.slice(0, MOST_SHOWN);
+}
+
+/** Why a connection failed, in the words of the innermost cause that has any: fetch itself says only that it failed. */
+function networkReason(error: Error): string | undefined {
+  let reason: string | undefined;
+  for (let at: unknown = error.cause; at instanceof Error; at = at.cause) {
+    const inner: unknown = at instanceof AggregateError ? at.errors[0] : at;
+    const said = inner instanceof Error ? inner.message || (inner as NodeJS.ErrnoException).code : undefined;
+    if (said) reason = said;
+  }
+  return reason;
 }
 
 function messageIn(body: string): string | undefined {

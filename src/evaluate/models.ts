@@ -35,7 +35,10 @@ export type Sampling = {
 };
 
 export type ModelOptions = Sampling &
-  Pick<ChatOptions, "history" | "ratePerMinute" | "retries" | "timeoutMs" | "backoff" | "clock" | "onHopeless"> & {
+  Pick<
+    ChatOptions,
+    "history" | "ratePerMinute" | "retries" | "timeoutMs" | "backoff" | "clock" | "onHopeless" | "onTrouble"
+  > & {
     /** Where the provider is, instead of its usual address. */
     readonly baseUrl?: string;
     /** Environment variable that holds the key of a `url#name` server; absent: none is sent. */
