@@ -1,4 +1,6 @@
 /** What the commands share: `--set` options, numbers, exit codes, and a progress line. */
+import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { ConfigError } from "../core/index.ts";
 
 /** Exit codes that scripts can use. */
@@ -46,6 +48,25 @@ export function wholeNumber(flag: string, min = 0): (value: string) => number {
 
 export function collect(value: string, previous: readonly string[]): string[] {
   return [...previous, value];
+}
+
+/** Refuses a file that could not be written when all the work is done; `flag` names it. */
+export function checkWritable(file: string, flag: string): void {
+  const path = resolve(file);
+  if (isFolder(path)) throw new ConfigError(`${flag} ${file} is a folder: name a file.`);
+  const folder = dirname(path);
+  if (!isFolder(folder)) {
+    throw new ConfigError(`${flag} ${file} can't be written: there is no folder ${folder}.`);
+  }
+  try {
+    accessSync(existsSync(path) ? path : folder, constants.W_OK);
+  } catch {
+    throw new ConfigError(`${flag} ${file} can't be written: you have no right to.`);
+  }
+}
+
+export function isFolder(path: string): boolean {
+  return existsSync(path) && statSync(path).isDirectory();
 }
 
 /** The options of an environment as the shared flags give them. */

@@ -1,9 +1,9 @@
 /** `saccade demos`: oracle conversations for supervised training. Interrupted, it goes on where it stopped. */
 import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { Command, Option } from "commander";
-import { ConfigError, errorMessage } from "../core/index.ts";
+import { ConfigError } from "../core/index.ts";
 import { countDemos, DemoWriter, makeWorldEnv, playDemo } from "../envs/index.ts";
-import { collect, EXIT, envOptions, onInterrupt, Progress, wholeNumber } from "./common.ts";
+import { checkWritable, collect, EXIT, envOptions, onInterrupt, Progress, wholeNumber } from "./common.ts";
 
 type Flags = {
   episodes: number;
@@ -37,7 +37,8 @@ export function demosCommand(): Command {
 
 async function runDemos(name: string, flags: Flags): Promise<void> {
   const options = envOptions(flags);
-  const env = makeWorldEnv(name, options);
+  checkWritable(flags.out, "--out");
+  const env = await makeWorldEnv(name, options);
   const noise = { probability: flags.noise, labels: flags.labels };
   const given = Object.keys(options).length > 0 ? { options } : {};
   startFile(flags.out, flags.resume === true);
@@ -86,11 +87,7 @@ function share(value: string): number {
 /** Makes the file, or drops a last line that a kill cut in half. */
 function startFile(file: string, resume: boolean): void {
   if (!existsSync(file)) {
-    try {
-      writeFileSync(file, "");
-    } catch (error) {
-      throw new ConfigError(`Can't write ${file}: ${errorMessage(error)}.`);
-    }
+    writeFileSync(file, "");
     return;
   }
   if (!resume) throw new ConfigError(`${file} exists already: add --resume to go on with it, or choose another --out.`);

@@ -1,14 +1,14 @@
 #!/usr/bin/env node
 /** The `saccade` command: one file per subcommand, wired together here. */
 import { readFileSync } from "node:fs";
-import { Command, CommanderError } from "commander";
-import { SaccadeError } from "../core/index.ts";
+import { Command } from "commander";
 import "../index.ts"; // shares this copy of Saccade with the user's files
 import { EXIT } from "./common.ts";
 import { demosCommand } from "./demos.ts";
 import { doctorCommand } from "./doctor.ts";
 import { envsCommand } from "./envs.ts";
 import { evalCommand } from "./eval.ts";
+import { explainFailure } from "./failure.ts";
 import { modelCommand } from "./model.ts";
 import { playCommand } from "./play.ts";
 import { runsCommand } from "./runs.ts";
@@ -25,6 +25,7 @@ const { version } = JSON.parse(readFileSync(new URL("../package.json", import.me
 const program = new Command("saccade")
   .description("Train vision-language agents by multi-turn reinforcement learning.")
   .version(version)
+  .option("--debug", "show where an error comes from")
   .showHelpAfterError("(--help shows what there is)")
   .exitOverride()
   .addHelpText(
@@ -55,7 +56,8 @@ for (const command of [
   uploadCommand(),
   doctorCommand(),
 ]) {
-  program.addCommand(command.exitOverride());
+  // Options of the program work after a command too, so its help lists them.
+  program.addCommand(command.exitOverride().configureHelp({ showGlobalOptions: true }));
 }
 
 // A reader that has seen enough (`| head`) is not an error.
@@ -67,13 +69,7 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
 try {
   await program.parseAsync();
 } catch (error) {
-  if (error instanceof CommanderError) {
-    process.exitCode = error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  } else if (error instanceof SaccadeError) {
-    process.stderr.write(`saccade: ${error.message}\n`);
-    process.exitCode = error.name === "ConfigError" ? EXIT.usage : EXIT.failed;
-  } else {
-    process.stderr.write(`saccade: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
-    process.exitCode = EXIT.failed;
-  }
+  const { text, code } = explainFailure(error, program.opts<{ debug?: boolean }>().debug === true);
+  process.stderr.write(text);
+  process.exitCode = code;
 }

@@ -6,10 +6,10 @@ import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { Command } from "commander";
 import { ConfigError, EnvError, imagesOf, isImage, type Message, NumpyRandom, textOf } from "../core/index.ts";
-import { makeEnv, makeProtocol, type Step, WorldEnv } from "../envs/index.ts";
+import { type Env, makeEnv, makeProtocol, type Step, WorldEnv } from "../envs/index.ts";
 import { encodeGif, halfBlocks } from "../images/index.ts";
 import { captioned, type Frame } from "./captions.ts";
-import { collect, envOptions, wholeNumber } from "./common.ts";
+import { checkWritable, collect, envOptions, wholeNumber } from "./common.ts";
 
 type Flags = {
   seed: number;
@@ -42,10 +42,21 @@ export function playCommand(): Command {
 
 async function runPlay(name: string, flags: Flags): Promise<void> {
   if (flags.oracle && flags.random) throw new ConfigError("Choose one of --oracle and --random.");
-  const env = makeEnv(name, envOptions(flags));
+  if (flags.gif !== undefined) checkWritable(flags.gif, "--gif");
+  const env = await makeEnv(name, envOptions(flags));
   const input = flags.oracle || flags.random ? undefined : createInterface({ input: process.stdin });
-  const replies = input ? linesOf(input, env, flags) : machineReplies(env, flags);
+  try {
+    await playOne(env, input ? linesOf(input, env, flags) : machineReplies(env, flags), flags);
+  } finally {
+    // An open input would keep the process waiting after an error.
+    input?.close();
+    await env.close?.();
+  }
+}
+
+async function playOne(env: Env, replies: Replies, flags: Flags): Promise<void> {
   const quiet = flags.json === true;
+  const byMachine = flags.oracle || flags.random;
   const film: Frame[] = [];
   const show = (messages: readonly Message[], caption?: string) => {
     const [image] = messages.flatMap(imagesOf);
@@ -60,7 +71,7 @@ async function runPlay(name: string, flags: Flags): Promise<void> {
   for (let turn = 1; ; turn++) {
     const reply = await replies(turn);
     if (reply === undefined) break;
-    if (!quiet && !input) process.stdout.write(`> ${reply}\n`);
+    if (!quiet && byMachine) process.stdout.write(`> ${reply}\n`);
     last = await env.step(reply);
     total += last.reward;
     if (quiet) process.stdout.write(`${JSON.stringify(jsonLine(turn, flags.seed, reply, seen, last))}\n`);
@@ -69,20 +80,18 @@ async function runPlay(name: string, flags: Flags): Promise<void> {
     seen = last.observation;
     if (last.terminated || last.truncated) break;
   }
-  input?.close();
-  await env.close?.();
   if (!quiet) process.stdout.write(`${summary(last, total)}\n`);
-  if (flags.gif !== undefined) {
-    if (film.length === 0) throw new EnvError("--gif: this episode has no pictures (text observations).");
-    writeFileSync(
-      flags.gif,
-      encodeGif(captioned(film, last), { delayMs: film.map((_, at) => (at < film.length - 1 ? 500 : 2000)) }),
-    );
-    process.stderr.write(`${film.length} frames in ${flags.gif}\n`);
-  }
+  if (flags.gif !== undefined) writeFilm(flags.gif, film, last);
 }
 
-function machineReplies(env: ReturnType<typeof makeEnv>, flags: Flags): Replies {
+function writeFilm(file: string, film: readonly Frame[], last: Step | undefined): void {
+  if (film.length === 0) throw new EnvError("--gif: this episode has no pictures (text observations).");
+  const delayMs = film.map((_, at) => (at < film.length - 1 ? 500 : 2000));
+  writeFileSync(file, encodeGif(captioned(film, last), { delayMs }));
+  process.stderr.write(`${film.length} frames in ${file}\n`);
+}
+
+function machineReplies(env: Env, flags: Flags): Replies {
   if (!(env instanceof WorldEnv)) throw new ConfigError("--oracle and --random need an environment made of a world.");
   if (flags.oracle) return async () => env.oracleReply();
   const random = new NumpyRandom(flags.seed);
@@ -90,7 +99,7 @@ function machineReplies(env: ReturnType<typeof makeEnv>, flags: Flags): Replies 
 }
 
 /** Lines a person or a script writes. A bare command (`left`) is put into the protocol's form for them. */
-function linesOf(input: ReturnType<typeof createInterface>, env: ReturnType<typeof makeEnv>, flags: Flags): Replies {
+function linesOf(input: ReturnType<typeof createInterface>, env: Env, flags: Flags): Replies {
   const lines = input[Symbol.asyncIterator]();
   const bare = makeProtocol("keyword", { lenient: true });
   return async (turn) => {
@@ -107,7 +116,8 @@ function linesOf(input: ReturnType<typeof createInterface>, env: ReturnType<type
 }
 
 function draw(messages: readonly Message[]): string {
-  const columns = Math.min(process.stdout.columns ?? 80, 96);
+  // A terminal that does not know its size says 0.
+  const columns = Math.min(process.stdout.columns || 80, 96);
   return messages
     .flatMap((message) => message.content)
     .map((part) => (part.type === "text" ? part.text : halfBlocks(part.image, { columns })))
@@ -138,7 +148,7 @@ function frameHash(messages: readonly Message[]): string | null {
 }
 
 /** A turn may hold several actions; the film has a frame for each. */
-function filmActions(env: ReturnType<typeof makeEnv>, film: Frame[]): void {
+function filmActions(env: Env, film: Frame[]): void {
   if (!(env instanceof WorldEnv)) return;
   const { world } = env;
   const play = world.act.bind(world);

@@ -1,13 +1,21 @@
 /** `saccade runs`: the runs in a folder and where they stand. */
 import { Command } from "commander";
+import { ConfigError } from "../core/index.ts";
 import { listRuns } from "../run/index.ts";
+import { isFolder } from "./common.ts";
+
+const DEFAULT_FOLDER = "runs";
 
 export function runsCommand(): Command {
   return new Command("runs")
     .description("list training runs")
-    .argument("[folder]", "where the run folders are", "runs")
+    .argument("[folder]", "where the run folders are", DEFAULT_FOLDER)
     .option("--json", "as JSON")
     .action(async (folder: string, flags: { json?: boolean }) => {
+      // The default may be missing; a folder that somebody named may not.
+      if (folder !== DEFAULT_FOLDER && !isFolder(folder)) {
+        throw new ConfigError(`There is no folder ${folder}; name the folder that your runs are in.`);
+      }
       const runs = await listRuns(folder);
       if (flags.json) {
         process.stdout.write(`${JSON.stringify(runs, null, 2)}\n`);

@@ -8,7 +8,7 @@ import { Command } from "commander";
 import { ConfigError } from "../core/index.ts";
 import { makeEnv, readJsonLines } from "../envs/index.ts";
 import { findPreset, type PresetName } from "../model/index.ts";
-import { checkRecipe, type RecipeInput, resolveRecipe } from "../train/index.ts";
+import { checkRecipe, checkSources, type RecipeInput, resolveRecipe } from "../train/index.ts";
 import { collect, parseSettings } from "./common.ts";
 import { runRecipe } from "./train.ts";
 
@@ -29,6 +29,7 @@ async function runSft(model: string, flags: Flags): Promise<void> {
   if (flags.data.length === 0) throw new ConfigError("Name at least one file of demonstrations with --data.");
   const recipe = resolveRecipe(await sftRecipe(model, flags.data), parseSettings(flags.set));
   checkRecipe(recipe);
+  await checkSources(recipe);
   if (flags.dryRun) {
     process.stdout.write(`${JSON.stringify(recipe, null, 2)}\n`);
     return;

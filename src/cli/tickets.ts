@@ -4,7 +4,7 @@ import { Command, Option } from "commander";
 import { ConfigError } from "../core/index.ts";
 import { makeEnv } from "../envs/index.ts";
 import { makeTickets, ticketLines } from "../envs/tickets.ts";
-import { collect, envOptions, wholeNumber } from "./common.ts";
+import { checkWritable, collect, envOptions, wholeNumber } from "./common.ts";
 
 type Flags = { rows: number; split: "train" | "val"; out: string; seed: number; set: string[]; protocol?: string };
 
@@ -22,9 +22,10 @@ export function ticketsCommand(): Command {
     .option("--seed <n>", "first seed of a validation split", wholeNumber("--seed"), 0)
     .option("--protocol <name>", "protocol of the environment")
     .option("--set <key=value>", "option of the environment (repeat)", collect, [])
-    .action((env: string, flags: Flags) => {
+    .action(async (env: string, flags: Flags) => {
       const options = envOptions(flags);
-      makeEnv(env, options); // a wrong id or option fails here, before anything is written
+      checkWritable(flags.out, "--out");
+      await makeEnv(env, options); // a wrong id or option fails here, before anything is written
       const tickets = makeTickets(env, { rows: flags.rows, split: flags.split, firstSeed: flags.seed, options });
       try {
         writeFileSync(flags.out, ticketLines(tickets), { flag: "wx" });

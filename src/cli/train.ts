@@ -5,7 +5,15 @@ import { Command } from "commander";
 import { ConfigError, type Image } from "../core/index.ts";
 import { encodeGif, resize } from "../images/index.ts";
 import { loadEvents, type RunEvent, readFrame, readTrajectories, type TrajectoryRecord } from "../run/index.ts";
-import { checkRecipe, loadRecipe, type Recipe, recipeNames, train, warmStartUpdates } from "../train/index.ts";
+import {
+  checkRecipe,
+  checkSources,
+  loadRecipe,
+  type Recipe,
+  recipeNames,
+  train,
+  warmStartUpdates,
+} from "../train/index.ts";
 import { captioned } from "./captions.ts";
 import { collect, EXIT, onInterrupt, parseSettings } from "./common.ts";
 import { LiveView } from "./live.ts";
@@ -26,8 +34,9 @@ export function trainCommand(): Command {
 
 async function runTrain(name: string, flags: Flags): Promise<void> {
   const recipe = loadRecipe(name, parseSettings(flags.set));
-  checkRecipe(recipe);
   if (flags.resume && flags.new) throw new ConfigError("Choose one of --resume and --new.");
+  checkRecipe(recipe);
+  await checkSources(recipe);
   if (flags.dryRun) {
     process.stdout.write(`${JSON.stringify(recipe, null, 2)}\n`);
     return;

@@ -1,12 +1,12 @@
 /** `saccade view`: the run viewer in the browser, or one self-contained page with `--export`. */
 import { randomBytes } from "node:crypto";
-import { existsSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { Command } from "commander";
 import { ConfigError } from "../core/index.ts";
 import { exportRuns } from "../viewer/export.ts";
 import { isLoopback } from "../viewer/guard.ts";
 import { startViewer } from "../viewer/server.ts";
-import { collect, wholeNumber } from "./common.ts";
+import { checkWritable, collect, isFolder, wholeNumber } from "./common.ts";
 
 type Flags = { port: number; host: string; token?: string; export?: string; env: string[] };
 
@@ -26,10 +26,11 @@ export function viewCommand(): Command {
 
 async function runView(given: string | undefined, flags: Flags): Promise<void> {
   const folder = given ?? (existsSync("runs") ? "runs" : ".");
-  if (!existsSync(folder) || !statSync(folder).isDirectory()) {
+  if (!isFolder(folder)) {
     throw new ConfigError(`There is no folder ${folder}; name a run folder, or a folder of them.`);
   }
   if (flags.export !== undefined) {
+    checkWritable(flags.export, "--export");
     const { bytes, trajectories, leftOut } = await exportRuns({ folder, out: flags.export });
     const size = `${(bytes / 1024 / 1024).toFixed(1)} MB`;
     process.stdout.write(`${flags.export}: ${size}, ${trajectories} trajectories\n`);

@@ -22,7 +22,12 @@ export function loadFile(path: string): unknown {
   try {
     module = createJiti(import.meta.url, { interopDefault: true, moduleCache: false, virtualModules: shared })(file);
   } catch (error) {
-    throw new ConfigError(`${path} could not be loaded: ${errorMessage(error)}`);
+    // One line: the parser puts the place on a second one, the loader lists who asked.
+    const why = errorMessage(error)
+      .replace(/\nRequire stack:[\s\S]*$/, "")
+      .split(/\s*\n\s*/)
+      .join(", ");
+    throw new ConfigError(`${path} could not be loaded: ${why}`, { cause: error });
   }
   return (module as { default?: unknown } | undefined)?.default ?? module;
 }

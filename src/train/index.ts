@@ -2,6 +2,7 @@
 export * from "./advantages.ts";
 export * from "./batch.ts";
 export * from "./check-recipe.ts";
+export { checkSources } from "./check-sources.ts";
 export * from "./correction.ts";
 export * from "./filters.ts";
 export * from "./kl.ts";

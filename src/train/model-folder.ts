@@ -26,11 +26,7 @@ export async function dropUnfinished(folder: string): Promise<void> {
 /** The model's folder: the recipe's, or one made inside the run. */
 export async function modelFolder(run: RunFolder, recipe: Recipe): Promise<string> {
   if (typeof recipe.model === "string") {
-    if (!existsSync(join(recipe.model, "config.json"))) {
-      throw new ConfigError(
-        `There is no model in ${recipe.model}: name a Hugging Face folder, or make one with "saccade model create".`,
-      );
-    }
+    requireModel(recipe.model);
     return recipe.model;
   }
   const path = join(run.path, "model");
@@ -40,4 +36,11 @@ export async function modelFolder(run: RunFolder, recipe: Recipe): Promise<strin
     await createFolder(folder, options as CreateOptions);
   });
   return path;
+}
+
+export function requireModel(folder: string): void {
+  if (existsSync(join(folder, "config.json"))) return;
+  throw new ConfigError(
+    `There is no model in ${folder}: name a Hugging Face folder, or make one with "saccade model create".`,
+  );
 }

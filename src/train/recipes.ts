@@ -1,8 +1,12 @@
-/** Recipes by name: a path to a `.ts` file, or one that comes with Saccade (`recipes/`). */
-import { existsSync, readdirSync } from "node:fs";
-import { dirname, join } from "node:path";
+/**
+ * Recipes by name: a path to a `.ts` file, or one that comes with Saccade (`recipes/`). Paths inside a recipe start at the recipe's file, so that a run does
+ * not depend on where it was started from; paths on the command line start at the working directory, as paths there do.
+ */
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ConfigError } from "../core/errors.ts";
+import { isJsonObject } from "../core/json.ts";
 import { isPath, loadFile } from "../envs/load.ts";
 import { type Recipe, resolveRecipe } from "./recipe.ts";
 
@@ -14,22 +18,54 @@ export function recipeNames(): string[] {
     : readdirSync(folder).flatMap((name) => (/^[^.]+\.ts$/.test(name) ? [name.slice(0, -3)] : []));
 }
 
+/** `overrides`: fields that replace the recipe's, their paths relative to the working directory. */
 export function loadRecipe(name: string, overrides: Readonly<Record<string, unknown>> = {}): Recipe {
   const folder = recipesFolder();
   const file = isPath(name) ? name : folder === undefined ? undefined : join(folder, `${name}.ts`);
-  if (file === undefined || !existsSync(file)) {
+  if (file === undefined || !isFile(file)) {
     throw new ConfigError(
       `There is no recipe "${name}". Saccade brings ${recipeNames().join(", ")}; your own is named by its path, such as ./my-recipe.ts.`,
     );
   }
-  return resolveRecipe(loadFile(file), overrides);
+  const own = withPathsFrom(dirname(resolve(file)), loadFile(file));
+  return resolveRecipe(own, withPathsFrom(process.cwd(), overrides) as Record<string, unknown>);
+}
+
+/** Where an entry of `envs` may name a file of data. */
+const DATA_FIELDS = ["tickets", "records", "plan"];
+
+/** The recipe, or a part of one, with every path in it absolute. What is no path or has the wrong shape stays as it is: the schema complains about that. */
+function withPathsFrom(folder: string, recipe: unknown): unknown {
+  if (!isJsonObject(recipe)) return recipe;
+  const absolute = (value: unknown) => (typeof value === "string" ? resolve(folder, value) : value);
+  const source = (entry: unknown) => {
+    if (!isJsonObject(entry)) return entry;
+    const named = DATA_FIELDS.flatMap((field) => (field in entry ? [[field, absolute(entry[field])]] : []));
+    const { env } = entry;
+    if (typeof env === "string" && isPath(env)) named.push(["env", absolute(env)]);
+    return { ...entry, ...Object.fromEntries(named) };
+  };
+  const { model, envs, warmStart } = recipe;
+  const files = isJsonObject(warmStart) ? warmStart.files : undefined;
+  return {
+    ...recipe,
+    ...(typeof model === "string" && { model: absolute(model) }),
+    ...(Array.isArray(envs) && { envs: envs.map(source) }),
+    ...(Array.isArray(files) && { warmStart: { ...(warmStart as object), files: files.map(absolute) } }),
+  };
+}
+
+function isFile(path: string): boolean {
+  return existsSync(path) && statSync(path).isFile();
 }
 
 /** Beside package.json, from the sources and from the build. */
 function recipesFolder(): string | undefined {
   for (let folder = dirname(fileURLToPath(import.meta.url)); folder !== dirname(folder); folder = dirname(folder)) {
-    if (existsSync(join(folder, "package.json")))
-      return existsSync(join(folder, "recipes")) ? join(folder, "recipes") : undefined;
+    if (isFile(join(folder, "package.json"))) {
+      const recipes = join(folder, "recipes");
+      return existsSync(recipes) ? recipes : undefined;
+    }
   }
   return undefined;
 }
