@@ -10,7 +10,7 @@ export default defineRecipe({
     preset: "nano",
     set: {
       vocab: 1024,
-      text: { hiddenSize: 96, intermediateSize: 256, heads: 6, kvHeads: 2, headDim: 16, mropeSection: [4, 2, 2] },
+      text: { hiddenSize: 96, intermediateSize: 256, heads: 3, kvHeads: 1 },
       vision: { hiddenSize: 64, intermediateSize: 128, heads: 4 },
     },
   },

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   checkRecipe,
   createFolder,
+  findPreset,
   loadFolder,
   loadRecipe,
   makeWorldEnv,
@@ -56,6 +57,13 @@ describe.each(names)("%s", (name) => {
       .split("\n");
     expect(lines[0]).toBe("/**");
     expect(lines.length).toBeLessThanOrEqual(60);
+  });
+
+  test("makes a model that vLLM can serve: language heads of 32 or more", () => {
+    const { model } = loadRecipe(name);
+    if (typeof model === "string") throw new Error("a recipe of ours names a preset");
+    const set = model.set as { text?: { headDim?: number } };
+    expect(set.text?.headDim ?? findPreset(model.preset).text.headDim).toBeGreaterThanOrEqual(32);
   });
 
   test("an episode of noisy play fits its tokens", async () => {

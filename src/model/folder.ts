@@ -23,7 +23,7 @@ import { Renderer } from "./renderer.ts";
 import { readShardedSafetensors, type Tensor, type Tensors, writeSafetensors } from "./safetensors.ts";
 import { CHAT_TEMPLATE, compileTemplate } from "./template.ts";
 import { Tokenizer } from "./tokenizer.ts";
-import { tokenizerConfigJson, trainTokenizer } from "./train-tokenizer.ts";
+import { frozenTokenizer, tokenizerConfigJson, trainTokenizer } from "./train-tokenizer.ts";
 
 /** How the model's makers mean it to be sampled. */
 export type GenerationConfig = {
@@ -102,7 +102,7 @@ export type CreateOptions = {
   /** Most tokens in the vocabulary. */
   readonly vocab?: number;
   readonly seed?: number;
-  /** Text to train the tokenizer on; absent: everything our worlds and protocols say. */
+  /** Text to train the tokenizer on; absent: the presets' frozen one, made for what worlds and protocols say. */
   readonly corpus?: Iterable<string>;
   /** Pictures are resized to between this many pixels; one token is 32 × 32. */
   readonly minPixels?: number;
@@ -116,8 +116,8 @@ export async function createFolder(path: string, options: CreateOptions = {}): P
   if ((await readdir(path)).length > 0) {
     throw new ConfigError(`${path} is not empty; name a new folder for the model.`);
   }
-  const corpus = options.corpus ?? (await (await import("./corpus.ts")).collectCorpus());
-  const tokenizerFile = trainTokenizer(corpus, options.vocab ?? preset.vocab);
+  const vocab = options.vocab ?? preset.vocab;
+  const tokenizerFile = options.corpus ? trainTokenizer(options.corpus, vocab) : frozenTokenizer(vocab);
   const tokenizer = new Tokenizer(tokenizerFile);
   const text = { ...preset.text, ...options.text, vocabSize: tokenizer.size };
   const config = checkConfig({

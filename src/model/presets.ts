@@ -1,7 +1,7 @@
 /**
- * Small models worth training from nothing, for tiny visual worlds. Sizes are chosen for our kernels: head sizes and
- * widths are multiples of 16, queries are grouped, and every model has at least one DeepStack layer, so that what works on
- * a preset works on the big ones. `vocab` counts bytes, merges and special tokens.
+ * Small models worth training from nothing, for tiny visual worlds. Sizes are chosen for our kernels (widths are multiples
+ * of 16) and for vLLM, which serves no language head below 32; queries are grouped, and every model has at least one
+ * DeepStack layer, so that what works on a preset works on the big ones. `vocab` counts bytes, merges and special tokens.
  */
 import { ConfigError } from "../core/errors.ts";
 import type { TextConfig, VisionConfig } from "./config.ts";
@@ -41,8 +41,8 @@ export const PRESETS = {
       layers: 4,
       heads: 4,
       kvHeads: 2,
-      headDim: 16,
-      mropeSection: [4, 2, 2],
+      headDim: 32,
+      mropeSection: [6, 5, 5],
     },
     vision: {
       ...visionDefaults,

@@ -1,11 +1,12 @@
 /**
- * A byte-level BPE tokenizer from a corpus, as a `tokenizer.json` that Python's `tokenizers` loads: Qwen's way of splitting
- * text into words (digits one by one), 256 byte tokens, merges, and Qwen's special tokens at the end. Training is
- * deterministic: the commonest pair wins, and of equally common ones the first in code-unit order.
+ * A byte-level BPE tokenizer, trained on a corpus or frozen for the presets, as a `tokenizer.json` that Python's `tokenizers`
+ * loads: Qwen's way of splitting text into words (digits one by one), 256 byte tokens, merges, and Qwen's special tokens
+ * at the end. Training is deterministic: the commonest pair wins, and of equally common ones the first in code-unit order.
  */
 import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
 import { ConfigError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
+import { MERGES } from "./merges.ts";
 import { BYTE_CHARACTERS, escapeRegExp } from "./tokenizer.ts";
 
 /** As in Qwen3-VL: what frames turns and pictures is special, tags that a model writes are not. */
@@ -37,13 +38,27 @@ export const MIN_VOCAB = 256 + ADDED_TOKENS.length;
  * The JSON of a tokenizer with at most `vocabSize` tokens, added ones included; fewer when no pair occurs twice any more.
  */
 export function trainTokenizer(corpus: Iterable<string>, vocabSize: number): JsonObject {
-  if (!Number.isInteger(vocabSize) || vocabSize < MIN_VOCAB) {
-    throw new ConfigError(
-      `A vocabulary has at least ${MIN_VOCAB} tokens (bytes and special tokens), got ${vocabSize}.`,
-    );
+  return tokenizerJson(learnMerges(countWords(corpus), room(vocabSize)));
+}
+
+/** The presets' tokenizer, which no new world changes: the first merges of a list that was learned once. */
+export function frozenTokenizer(vocabSize: number): JsonObject {
+  const wanted = room(vocabSize);
+  const symbols = MERGES.join(" ").split(" ");
+  const merges: [string, string][] = [];
+  const tokens = new Set<string>();
+  for (let i = 0; i < symbols.length && tokens.size < wanted; i += 2) {
+    const pair: [string, string] = [symbols[i] as string, symbols[i + 1] as string];
+    merges.push(pair);
+    tokens.add(pair.join(""));
   }
-  const merges = learnMerges(countWords(corpus), vocabSize - MIN_VOCAB);
   return tokenizerJson(merges);
+}
+
+/** How many tokens merges may make. */
+function room(vocabSize: number): number {
+  if (Number.isInteger(vocabSize) && vocabSize >= MIN_VOCAB) return vocabSize - MIN_VOCAB;
+  throw new ConfigError(`A vocabulary has at least ${MIN_VOCAB} tokens (bytes and special tokens), got ${vocabSize}.`);
 }
 
 /** `tokenizer_config.json` beside it. */
