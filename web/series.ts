@@ -69,7 +69,6 @@ export const SECTIONS: readonly Section[] = [
       { title: "Seconds a step", metrics: ["time/step", "time/sample", "time/learn"] },
       { title: "Sampled tokens a second", metrics: ["speed/sampled_tokens"] },
       { title: "Trained tokens a second", metrics: ["speed/trained_tokens"] },
-      { title: "Caches", metrics: ["cache/prefix_hits", "cache/vision_hits"] },
       { title: "Memory", metrics: ["memory/resident"] },
       { title: "Episodes a second", metrics: ["speed/episodes"] },
     ],

@@ -3,6 +3,7 @@
  * line per event. Written to stderr, so that stdout stays for results.
  */
 import type { Image } from "../core/index.ts";
+import { rangeOf } from "../core/range.ts";
 import { halfBlocks } from "../images/index.ts";
 import type { RunEvent } from "../run/index.ts";
 
@@ -116,8 +117,8 @@ const LINE: Partial<Record<RunEvent["kind"], readonly string[]>> = {
 /** The course of a series in so many characters. */
 export function sparkline(values: readonly number[], width: number): string {
   const finite = values.filter(Number.isFinite);
-  const low = Math.min(...finite);
-  const span = Math.max(...finite) - low || 1;
+  const { min: low, max: high } = rangeOf(finite);
+  const span = high - low || 1;
   const size = Math.max(1, Math.ceil(finite.length / width));
   const means: number[] = [];
   for (let i = 0; i < finite.length; i += size) {

@@ -164,7 +164,7 @@ function groupEstimator(
           scatter(episode, new Float64Array(episode.length).fill(numbers[s] as number), advantages);
         });
       }
-      return unfit === 0 ? { advantages } : { advantages, metrics: { "groups/unfit": unfit } };
+      return { advantages, metrics: { "groups/unfit": unfit } };
     },
   };
 }

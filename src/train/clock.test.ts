@@ -30,7 +30,8 @@ const played = (...starts: number[]) => {
 };
 
 test("lanes say when anything was encoded, sampled or stepped", () => {
-  expect(new Lanes().spans([played(100, 106), played(101)])).toEqual([
+  const { spans, times } = new Lanes().see([played(100, 106), played(101)]);
+  expect(spans).toEqual([
     { lane: "encode", start: 100, ms: 2 },
     { lane: "encode", start: 106, ms: 1 },
     { lane: "sample", start: 101, ms: 3 },
@@ -38,12 +39,20 @@ test("lanes say when anything was encoded, sampled or stepped", () => {
     { lane: "env", start: 103, ms: 4 },
     { lane: "env", start: 109, ms: 3 },
   ]);
+  expect(times).toEqual({ "time/encode": 0.003, "time/sample": 0.005, "time/env": 0.007 });
+});
+
+test("of lanes with many gaps, the seconds are exact though the spans are merged", () => {
+  const starts = Array.from({ length: 200 }, (_, i) => 100 + 50 * i);
+  const { spans, times } = new Lanes().see([played(...starts)]);
+  expect(spans.filter(({ lane }) => lane === "sample")).toHaveLength(64);
+  expect(times["time/sample"]).toBeCloseTo(0.4, 9);
 });
 
 test("an instant is logged once, by the step that comes first", () => {
   const lanes = new Lanes();
-  lanes.spans([played(100)]);
-  expect(lanes.spans([played(98), played(102)])).toEqual([
+  lanes.see([played(100)]);
+  expect(lanes.see([played(98), played(102)]).spans).toEqual([
     { lane: "encode", start: 102, ms: 1 },
     { lane: "sample", start: 103, ms: 2 },
     { lane: "env", start: 106, ms: 2 },

@@ -21,9 +21,11 @@ export class Clock {
   }
 
   times(): Record<string, number> {
-    const times: Record<string, number> = { "time/step": this.total() };
+    const step = this.total();
+    const times: Record<string, number> = { "time/step": step };
     for (const [name, parts] of grouped(this.#parts, (part) => part.name))
       times[name] = parts.reduce((sum, { ms }) => sum + ms / 1000, 0);
+    times["time/other"] = step - this.#parts.reduce((sum, { ms }) => sum + ms / 1000, 0);
     return times;
   }
 
@@ -46,7 +48,9 @@ const MAX_SPANS = 64;
 export class Lanes {
   readonly #until = new Map<string, number>();
 
-  spans(trajectories: readonly Trajectory[]): Span[] {
+  /** The spans, and for how many seconds each lane was on. */
+  see(trajectories: readonly Trajectory[]): { readonly spans: Span[]; readonly times: Record<string, number> } {
+    const times: Record<string, number> = {};
     const turns = trajectories.flatMap((trajectory) => trajectory.turns);
     const lane = (name: string, at: (turn: (typeof turns)[number]) => readonly [start: number, ms: number]) => {
       const free = this.#until.get(name) ?? 0;
@@ -54,15 +58,18 @@ export class Lanes {
         const [from, to] = [Math.max(start, free), start + ms];
         return ms > 0 && to > from ? [{ from, to }] : [];
       });
-      const merged = mergeIntervals(intervals, MAX_SPANS);
+      const exact = mergeIntervals(intervals, Number.POSITIVE_INFINITY);
+      times[`time/${name}`] = exact.reduce((sum, { from, to }) => sum + (to - from) / 1000, 0);
+      const merged = mergeIntervals(exact, MAX_SPANS);
       this.#until.set(name, Math.max(free, ...merged.map(({ to }) => to)));
       return merged.map(({ from, to }) => ({ lane: name, start: from, ms: to - from }));
     };
-    return [
+    const spans = [
       ...lane("encode", ({ startedAt, encodeMs }) => [startedAt, encodeMs]),
       ...lane("sample", ({ startedAt, encodeMs, sampleMs }) => [startedAt + encodeMs, sampleMs - encodeMs]),
       ...lane("env", ({ startedAt, sampleMs, envMs }) => [startedAt + sampleMs, envMs]),
     ];
+    return { spans, times };
   }
 }
 

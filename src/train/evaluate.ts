@@ -51,6 +51,10 @@ export async function evaluate(
   metrics["eval/floor"] = mean(sampled, ({ against }) => against.stop.success.value);
   metrics["eval/random"] = mean(sampled, ({ against }) => against.random?.success.value ?? 0);
   metrics["eval/ceiling"] = mean(sampled, ({ against }) => against.oracle?.success.value ?? 1);
+  for (const { env, against } of sampled) {
+    metrics[`eval/floor/${env.id}`] = against.stop.success.value;
+    if (against.oracle) metrics[`eval/ceiling/${env.id}`] = against.oracle.success.value;
+  }
   if (greedy) Object.assign(metrics, summary(greedy, "success_greedy"));
   if (greedy) metrics["eval/reward_greedy"] = mean(greedy, ({ reward }) => reward);
   return { metrics, trajectories };

@@ -1,4 +1,5 @@
 /** What a batch of episodes says about the policy: the numbers of a step, before any filter. */
+import { rangeOf } from "../core/range.ts";
 import type { PlayedGroup } from "../rollout/groups.ts";
 import type { Trajectory } from "../rollout/trajectory.ts";
 
@@ -22,6 +23,10 @@ export function measureEpisodes(trajectories: readonly Trajectory[], prefix: "tr
     metrics[`${prefix}/end/${end}`] = members.length / trajectories.length;
   }
   if (prefix === "eval") return metrics;
+  for (const [env, members] of grouped(trajectories, (trajectory) => trajectory.env)) {
+    const said = members.flatMap((trajectory) => trajectory.turns);
+    metrics[`train/parse_failures/${env}`] = share(said, (turn) => !turn.info.parsed);
+  }
   return {
     ...metrics,
     "train/reward_task": mean(trajectories.map((t) => sum(t.turns.map((turn) => turn.info.taskReward)))),
@@ -75,10 +80,8 @@ function repeatedTokens(trajectories: readonly Trajectory[]): number {
 }
 
 function topReply(replies: readonly string[]): number {
-  return (
-    Math.max(0, ...[...grouped(replies, (reply) => reply).values()].map((list) => list.length)) /
-    Math.max(1, replies.length)
-  );
+  if (replies.length === 0) return 0;
+  return rangeOf([...grouped(replies, (reply) => reply).values()].map((list) => list.length)).max / replies.length;
 }
 
 export function grouped<T, K>(items: readonly T[], key: (item: T) => K): Map<K, T[]> {

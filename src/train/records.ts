@@ -1,6 +1,7 @@
 /** A trajectory as the run folder stores it: plain JSON with frames by hash, for viewers. */
 import type { Image } from "../core/image.ts";
 import { imagesOf, type Message } from "../core/message.ts";
+import { rangeOf } from "../core/range.ts";
 import { playedWords } from "../envs/env.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import { numbers, type TokensRecord, type TrajectoryRecord, type TurnRecord } from "../run/trajectories.ts";
@@ -98,7 +99,7 @@ function versionOf(trajectory: Trajectory, turn: number): number {
   for (const { replies, versions, sampled } of trajectory.sequences) {
     for (const reply of replies) {
       if (reply.turn === turn && sampled[reply.start] === 1)
-        return Math.min(...versions.subarray(reply.start, reply.end));
+        return rangeOf(versions.subarray(reply.start, reply.end)).min;
     }
   }
   return -1;
@@ -140,7 +141,7 @@ function advantageSummary(trajectory: Trajectory, credit: readonly SequenceCredi
     Array.from(advantages).filter((_, i) => trajectory.sequences[s]?.sampled[i] === 1),
   );
   const sum = values.reduce((total, value) => total + value, 0);
-  return { mean: sum / Math.max(1, values.length), min: Math.min(...values), max: Math.max(...values) };
+  return { mean: sum / Math.max(1, values.length), ...rangeOf(values) };
 }
 
 function plain(messages: readonly Message[]): string {

@@ -403,7 +403,10 @@ class Trainer {
     const seconds = clock.total();
     // Groups that lost every sibling have no row for an update to count.
     const lost = groups.filter((group) => group.trajectories.length === 0).length;
+    const lanes = this.#lanes.see(trajectories);
     const metrics: Record<string, number> = {
+      "memory/resident": process.memoryUsage.rss(),
+      ...lanes.times,
       ...measureEpisodes(trajectories, "train"),
       ...measureGroups(groups),
       ...report.metrics,
@@ -417,7 +420,7 @@ class Trainer {
     };
     const own = await onStep?.({ step: this.progress.step, metrics, policy: this.#learners.policy });
     for (const [name, value] of Object.entries(own ?? {})) metrics[`custom/${name}`] = value;
-    this.#log("train", metrics, [...this.#lanes.spans(trajectories), ...clock.spans()]);
+    this.#log("train", metrics, [...lanes.spans, ...clock.spans()]);
     this.#keep("train", [...trajectories, ...groups.flatMap((group) => group.dropped)], 16, ({ id }) => {
       const credit = report.credit.get(id);
       return credit && { credit };
@@ -484,10 +487,12 @@ class Trainer {
   /** Whether the model looks: on real frames, whatever it trains on. */
   async #probe(): Promise<void> {
     const sampler = this.#newest;
+    const clock = new Clock();
     const trajectories = await this.#playProbe(sampler, false);
     const { metrics, gaps } = await probeSight(sampler, trajectories);
     const grey = await this.#playProbe(sampler, true);
-    this.#log("sight", { ...metrics, ...(grey.length > 0 && againstGrey(trajectories, grey)) });
+    clock.mark("time/sight");
+    this.#log("sight", { ...metrics, ...(grey.length > 0 && againstGrey(trajectories, grey)), ...clock.times() });
     this.#keep("sight", trajectories, 24, ({ id }) => {
       const sight = gaps.get(id);
       return sight && { sight };

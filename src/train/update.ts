@@ -5,10 +5,9 @@
 import { ConfigError } from "../core/errors.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
-import type { CustomLoss, Datum, Learner, Loss, LossReport, OptimizerParams, Sampler } from "../engine/engine.ts";
-import { clippedPositions, policyLoss } from "../engine/losses.ts";
+import type { Datum, Learner, Loss, OptimizerParams, Sampler } from "../engine/engine.ts";
+import { clippedPositions } from "../engine/losses.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
-import { metricInfo } from "../run/metrics.ts";
 import { probeDatum, rowsOf, shiftRight, toDatum } from "./batch.ts";
 import { type Correction, foldFactors, offPolicyFactors } from "./correction.ts";
 import { type DriftReport, driftOf } from "./drift.ts";
@@ -16,11 +15,13 @@ import { byGroup } from "./episodes.ts";
 import { applyFilters, dropMasked, type FilterReport, groupsOf, keepRows, withoutRewards } from "./filters.ts";
 import { applyKlReward, nextKlCoefficient } from "./kl.ts";
 import { withKl } from "./losses-extra.ts";
+import { explainedVariance, Meter, meanAdvantage } from "./meter.ts";
 import type { Recipe } from "./recipe.ts";
 import { tokenWeights } from "./reductions.ts";
 import { getEstimator, getFilter, getLoss, getMetric, isPolicyLoss, metricNames } from "./registry.ts";
 import { scheduleFactor } from "./schedule.ts";
 import type { TokenRow } from "./tokens.ts";
+import { WatchedLoss } from "./watched-loss.ts";
 import { whiten } from "./whiten.ts";
 
 /** Skipped updates in a row before a run gives up. */
@@ -82,7 +83,9 @@ export async function update(
   };
   if (kept.length === 0) return idle;
 
+  const asked = performance.now();
   kept = await scoreLines(kept, learners, recipe);
+  metrics["time/score"] = (performance.now() - asked) / 1000;
   let coefficient = klCoefficient;
   if (recipe.kl?.as === "reward") {
     const penalised = applyKlReward(rows(kept), { coefficient, estimator: recipe.kl.estimator });
@@ -111,6 +114,8 @@ export async function update(
   const correction = recipe.correction && offPolicyFactors(rows(kept), recipe.correction as Correction);
   for (const [name, value] of Object.entries(correction?.metrics ?? {})) metrics[`correction/${name}`] = value;
   advantages = foldFactors(advantages, correction?.factors, filters.scale);
+  metrics["train/advantage"] = meanAdvantage(rows(kept), advantages);
+  Object.assign(metrics, explainedVariance(rows(kept), left.credit.returns));
 
   const report = await learn(learners, kept, advantages, left.credit.returns, recipe, step);
   Object.assign(metrics, report.metrics);
@@ -274,8 +279,10 @@ async function learnCritic(
   let applied = true;
   for (let epoch = 0; epoch < recipe.critic.epochs; epoch++) {
     const report = await critic.forwardBackward(data, { name: "value", clip: recipe.critic.clip });
-    const result = await critic.step(scheduled(recipe.critic.optimizer, recipe, step));
+    const optimizer = scheduled(recipe.critic.optimizer, recipe, step);
+    const result = await critic.step(optimizer);
     meter.add("critic", report, data.length);
+    meter.mean("critic/learning_rate", optimizer.learningRate);
     meter.mean("critic/grad_norm", result.gradNorm);
     meter.count("optimizer/skipped", result.applied ? 0 : 1);
     applied &&= result.applied && report.finite;
@@ -314,40 +321,6 @@ export function policyLossOf(recipe: Recipe, seed: number): Loss {
   return { name: "custom", compute: kl ? withKl(compute, kl) : compute };
 }
 
-/** A loss that says afterwards whether it pulled at anything. */
-class WatchedLoss {
-  readonly watched: Loss;
-  #pulled = false;
-
-  constructor(loss: Loss) {
-    this.watched =
-      loss.name !== "custom" ? loss : { ...loss, compute: (sequences) => this.#watch(loss.compute(sequences)) };
-  }
-
-  /** Whether the loss of this batch has any slope; `outputs` are the log-probabilities it was taken at. */
-  pulls(data: readonly Datum[], outputs: readonly Float32Array[]): boolean {
-    const loss = this.watched;
-    if (loss.name === "custom") {
-      const pulled = this.#pulled;
-      this.#pulled = false;
-      return pulled;
-    }
-    if (loss.name === "value") return true;
-    return data.some((datum, k) => {
-      const { slopes, entropySlopes } = policyLoss(loss, datum, outputs[k] as Float32Array);
-      return slopes.some(isPull) || (entropySlopes !== undefined && datum.weights.some(isPull));
-    });
-  }
-
-  #watch(terms: ReturnType<CustomLoss>): ReturnType<CustomLoss> {
-    this.#pulled ||= terms.gradients.some((gradient) => gradient.some(isPull));
-    return terms;
-  }
-}
-
-/** NaN pulls too: the engine is to see it and say so. */
-const isPull = (slope: number) => slope !== 0;
-
 /** The optimizer with its rates at this step. Steps count from 1. */
 export function scheduled(
   optimizer: Recipe["optimizer"],
@@ -384,32 +357,4 @@ function creditOf(
     });
   });
   return credit;
-}
-
-/** Means over the updates of a step, weighted by their sequences. */
-class Meter {
-  readonly #sums = new Map<string, { sum: number; count: number }>();
-
-  count(name: string, value: number): void {
-    const entry = this.#sums.get(name) ?? { sum: 0, count: 1 };
-    this.#sums.set(name, { sum: entry.sum + value, count: 1 });
-  }
-
-  mean(name: string, value: number, count = 1): void {
-    const entry = this.#sums.get(name) ?? { sum: 0, count: 0 };
-    this.#sums.set(name, { sum: entry.sum + value * count, count: entry.count + count });
-  }
-
-  add(prefix: string, report: LossReport, count: number): void {
-    this.mean(`${prefix}/loss`, report.loss, count);
-    for (const [name, value] of Object.entries(report.metrics)) {
-      const known = metricInfo(`${prefix}/${name}`) !== undefined;
-      // A registered loss may report what it likes.
-      if (name !== "tokens") this.mean(known ? `${prefix}/${name}` : `custom/${name}`, value, count);
-    }
-  }
-
-  values(): Record<string, number> {
-    return Object.fromEntries([...this.#sums].map(([name, { sum, count }]) => [name, sum / count]));
-  }
 }

@@ -111,7 +111,7 @@ export function groupReply(members: readonly Episode[]): GroupReply {
 
 /** The first turn in which not all did the same, or that not all reached. A reply without an action differs by its words. */
 function firstDivergence(records: readonly Episode["record"][]): number | undefined {
-  const longest = Math.max(0, ...records.map(({ turns }) => turns.length));
+  const longest = records.reduce((most, { turns }) => Math.max(most, turns.length), 0);
   for (let turn = 0; turn < longest; turn++) {
     const done = records.map(({ turns }) => {
       const said = turns[turn];

@@ -1,0 +1,51 @@
+/** What runs log against what is declared: a curve that no run draws is a promise that nobody keeps. */
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { NativeEngine } from "../engine/index.ts";
+import { METRICS, metricInfo } from "../run/metrics.ts";
+import type { RecipeInput } from "./recipe.ts";
+import { type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
+import { train } from "./trainer.ts";
+
+const engine = new NativeEngine({ threads: 2 });
+let folder: TestFolder;
+beforeAll(async () => {
+  folder = await testFolder();
+});
+afterAll(async () => {
+  await folder.remove();
+  await engine.close();
+});
+
+const adam = { learningRate: 0.003 };
+const RUNS: readonly Partial<RecipeInput>[] = [
+  {
+    warmStart: { episodes: 16, noise: 1, batch: 8, optimizer: adam },
+    kl: { as: "reward", coefficient: 0.05, target: 0.01, horizon: 100 },
+    loss: { name: "ppo", dualClip: 3 },
+    correction: { truncate: { level: "token", cap: 2 } },
+    filters: [{ name: "over-long", replies: "keep" }],
+    evaluate: { seeds: [1_000_000_000, 1_000_000_003] },
+    sight: { every: 1, episodes: 4 },
+  },
+  // Only KL pays in a model that knows nothing, and only after a step.
+  { steps: 2, advantage: { name: "gae" }, critic: { optimizer: adam }, kl: { as: "reward", coefficient: 1 } },
+];
+
+test("every metric that is declared is logged by a run that has what it speaks of, and no other is", async () => {
+  const logged = new Set<string>();
+  for (const [i, changes] of RUNS.entries()) {
+    await train({
+      recipe: tinyRecipe(folder.model, { steps: 1, groups: 2, siblings: 2, optimizer: adam, ...changes }),
+      folder: join(folder.root, `run-${i}`),
+      engine,
+      onStep: () => ({ mine: 1 }),
+      onEvent: ({ metrics }) => {
+        for (const name of Object.keys(metrics)) logged.add(name);
+      },
+    });
+  }
+  const rows = new Set([...logged].map((name) => metricInfo(name)?.name));
+  expect(METRICS.map(({ name }) => name).filter((name) => !rows.has(name))).toEqual([]);
+  expect(rows.has(undefined)).toBe(false);
+});
