@@ -6,6 +6,9 @@
 // scores are chains over ascending d, the sum of exponentials runs over 8 lanes counted from key 0, the output is a
 // chain over ascending keys.
 #pragma once
+#include <atomic>
+#include <vector>
+
 #include "gemm.h"
 
 namespace SACCADE_ISA {
@@ -100,28 +103,50 @@ struct Queries {
   }
 };
 
+/** Queries first..last-1 of a segment against the keys of one kv head: what a thread does at a time. */
+struct HeadPiece { Size start, length, head, first, last; Queries own; };
+static thread_local std::vector<HeadPiece> head_pieces;
+
 static void attention(float* out, Size ldo, float* lse, const float* q, Size ldq, const float* k, Size ldk, const float* v, Size ldv,
                       const int32_t* segments, Size count, Queries asked, Size heads, Size kvHeads, Size dim, float scale, bool causal) {
   const Size group = heads / kvHeads, wide = round_up(dim, 8);
+  const auto attend_piece = [&](const HeadPiece& piece) {
+    const Size start = piece.start, length = piece.length, h = piece.head, seen = causal ? piece.last : length;
+    float* keys = segment_scratch.need(round_up(seen, kPanel) * dim + seen * wide);
+    float* values = keys + round_up(seen, kPanel) * dim;
+    pack_panels(keys, k + start * ldk + h * dim, ldk, seen, dim, true);
+    copy_rows(values, wide, v + start * ldv + h * dim, ldv, seen, dim);
+    for (Size g = h * group; g < (h + 1) * group; g++)
+      piece.own.for_ranges(start, [&](Size from, Size to) {
+        const Size first = from > piece.first ? from : piece.first, last = to < piece.last ? to : piece.last;
+        for (Size i = first; i < last; i += kQueries) {
+          const Size rows = last - i < kQueries ? last - i : kQueries, row = start + i;
+          attend(out + row * ldo + g * dim, ldo, lse + row * heads + g, heads, q + row * ldq + g * dim, ldq, keys, values, rows,
+                 causal ? i + 1 : length, causal, dim, scale);
+        }
+      });
+  };
+  const bool alone = crew::spare() == 0;
+  head_pieces.clear();
   for (Size s = 0; s < count; s++) {
     const Size start = segments[2 * s], length = segments[2 * s + 1];
     const Queries own = asked.take(start, length);
     if (own.count == 0) continue;
-    float* keys = segment_scratch.need(round_up(length, kPanel) * dim + length * wide);
-    float* values = keys + round_up(length, kPanel) * dim;
+    // Later queries see more keys: cuts go by the square root, so that pieces cost about the same.
+    const double work = static_cast<double>(length) * length * dim * group * (causal ? 1 : 2);
+    const Size cuts = alone ? 1 : 1 + static_cast<Size>(work / (8 * kPartOps));
     for (Size h = 0; h < kvHeads; h++) {
-      pack_panels(keys, k + start * ldk + h * dim, ldk, length, dim, true);
-      copy_rows(values, wide, v + start * ldv + h * dim, ldv, length, dim);
-      for (Size g = h * group; g < (h + 1) * group; g++)
-        own.for_ranges(start, [&](Size first, Size last) {
-          for (Size i = first; i < last; i += kQueries) {
-            const Size rows = last - i < kQueries ? last - i : kQueries, row = start + i;
-            attend(out + row * ldo + g * dim, ldo, lse + row * heads + g, heads, q + row * ldq + g * dim, ldq, keys, values, rows,
-                   causal ? i + 1 : length, causal, dim, scale);
-          }
-        });
+      Size first = 0;
+      for (Size c = 1; c <= cuts; c++) {
+        const double share = static_cast<double>(c) / cuts;
+        const Size last = c == cuts ? length : static_cast<Size>(length * (causal ? sqrt(share) : share)) / kQueries * kQueries;
+        if (last > first) head_pieces.push_back({start, length, h, first, last, own});
+        first = last;
+      }
     }
   }
+  const HeadPiece* pieces = head_pieces.data();
+  crew::share(static_cast<Size>(head_pieces.size()), [&](Size i) { attend_piece(pieces[i]); });
 }
 
 // ── caches ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -190,72 +215,183 @@ static void attention_cached(float* out, Size ldo, const float* q, Size ldq, con
 
 // ── backward ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-static void attention_backward(float* dq, float* dk, float* dv, const float* dout, Size ldo, const float* out, const float* lse,
-                               const float* q, Size ldq, const float* k, Size ldk, const float* v, Size ldv, const int32_t* segments,
-                               Size count, Queries asked, Size heads, Size kvHeads, Size dim, float scale, bool causal) {
-  const Size group = heads / kvHeads, wide = round_up(dim, 8);
-  for (Size s = 0; s < count; s++) {
-    const Size start = segments[2 * s], length = segments[2 * s + 1], rows16 = round_up(length, kPanel);
-    const Queries own = asked.take(start, length);
-    float* part = segment_scratch.need(rows16 * (2 * dim + 6 * wide) + length);
-    const auto take = [&](Size floats) { float* at = part; part += floats; return at; };
-    // Whole-segment operands of one head, dense and padded: panels for products with a transposed right-hand side, rows for the rest.
-    float *keyPanels = take(rows16 * dim), *valuePanels = take(rows16 * dim), *keys = take(rows16 * wide);
-    float *queries = take(rows16 * wide), *douts = take(rows16 * wide);
-    float *dqueries = take(rows16 * wide), *dkeys = take(rows16 * wide), *dvalues = take(rows16 * wide), *dots = take(length);
+struct BackwardShape {
+  const float *dout, *out, *lse, *q, *k, *v;
+  float *dq, *dk, *dv;
+  Size ldo, ldq, ldk, ldv, heads, group, dim, wide;
+  float scale;
+  bool causal;
+};
+
+/** The backward pass of one kv head, and of the query heads that share it, in one segment. */
+struct BackwardHead {
+  const BackwardShape& of;
+  const Size start, length, head, rows16;
+  const Queries own;
+  // Operands of the whole segment, dense and padded: panels for products with a transposed right-hand side, rows for the rest.
+  float *keyPanels, *valuePanels, *keys, *dkeys, *dvalues;
+  // One after the other for the query heads.
+  float *queries, *douts, *dqueries, *dots;
+
+  static Size floats(const BackwardShape& of, Size length) {
+    const Size rows16 = round_up(length, kPanel);
+    return rows16 * (2 * of.dim + 3 * of.wide) + of.group * rows16 * (3 * of.wide + 1);
+  }
+
+  BackwardHead(const BackwardShape& of, Size start, Size length, Size head, Queries own, float* scratch)
+      : of(of), start(start), length(length), head(head), rows16(round_up(length, kPanel)), own(own) {
+    const auto take = [&](Size floats) { float* at = scratch; scratch += floats; return at; };
+    keyPanels = take(rows16 * of.dim), valuePanels = take(rows16 * of.dim), keys = take(rows16 * of.wide);
+    dkeys = take(rows16 * of.wide), dvalues = take(rows16 * of.wide);
+    queries = take(of.group * rows16 * of.wide), douts = take(of.group * rows16 * of.wide), dqueries = take(of.group * rows16 * of.wide);
+    dots = take(of.group * rows16);
+  }
+
+  void prepare() const {
+    const Size dim = of.dim, wide = of.wide;
+    const float* keyRows = of.k + start * of.ldk + head * dim;
+    pack_panels(keyPanels, keyRows, of.ldk, length, dim, true);
+    pack_panels(valuePanels, of.v + start * of.ldv + head * dim, of.ldv, length, dim, true);
+    copy_rows(keys, wide, keyRows, of.ldk, length, dim);
+    memset(dkeys, 0, length * wide * sizeof(float));
+    memset(dvalues, 0, length * wide * sizeof(float));
+  }
+
+  /** The operands of query head `head*group + g`. */
+  void prepare(Size g) const {
+    const Size dim = of.dim, wide = of.wide, at = (head * of.group + g) * dim;
+    copy_rows(queries + g * rows16 * wide, wide, of.q + start * of.ldq + at, of.ldq, length, dim);
+    copy_rows(douts + g * rows16 * wide, wide, of.dout + start * of.ldo + at, of.ldo, length, dim);
+    memset(dqueries + g * rows16 * wide, 0, length * wide * sizeof(float));
+    own.for_ranges(start, [&](Size first, Size last) {
+      for (Size i = first; i < last; i++) {
+        const float *a = of.dout + (start + i) * of.ldo + at, *b = of.out + (start + i) * of.ldo + at;
+        dots[g * rows16 + i] = sum_row(dim, [&](Size d, Size lanes) { return load(a + d, lanes) * load(b + d, lanes); });
+      }
+    });
+  }
+
+  /** Keys j.. of a tile against all queries of head g that see them, ascending. ready(end) and done(end): dqueries before row `end` will be, were added to. */
+  template <class Ready, class Done> void column(Size g, Size j, Ready ready, Done done) const {
+    const Size dim = of.dim, wide = of.wide, heads = of.heads, cols = length - j < kTileKeys ? length - j : kTileKeys;
+    const bool causal = of.causal;
     float* weights = score_scratch.need(2 * kTileQueries * kTileKeys);
     float* slopes = weights + kTileQueries * kTileKeys;
-    for (Size h = 0; h < kvHeads; h++) {
-      const float* kHead = k + start * ldk + h * dim;
-      pack_panels(keyPanels, kHead, ldk, length, dim, true);
-      pack_panels(valuePanels, v + start * ldv + h * dim, ldv, length, dim, true);
-      copy_rows(keys, wide, kHead, ldk, length, dim);
-      memset(dkeys, 0, length * wide * sizeof(float));
-      memset(dvalues, 0, length * wide * sizeof(float));
-      for (Size g = h * group; g < (h + 1) * group; g++) {
-        copy_rows(queries, wide, q + start * ldq + g * dim, ldq, length, dim);
-        copy_rows(douts, wide, dout + start * ldo + g * dim, ldo, length, dim);
-        memset(dqueries, 0, length * wide * sizeof(float));
-        own.for_ranges(start, [&](Size first, Size last) {
-          for (Size i = first; i < last; i++) {
-            const float *a = dout + (start + i) * ldo + g * dim, *b = out + (start + i) * ldo + g * dim;
-            dots[i] = sum_row(dim, [&](Size d, Size lanes) { return load(a + d, lanes) * load(b + d, lanes); });
-          }
-        });
-        const float* logSums = lse + start * heads + g;
-        for (Size j = 0; j < length; j += kTileKeys) own.for_ranges(start, [&](Size first, Size last) {
-          const Size cols = length - j < kTileKeys ? length - j : kTileKeys;
-          for (Size i = causal && first < j ? j : first, rows; i < last; i += rows) {
-            rows = last - i < kTileQueries ? last - i : kTileQueries;
-            const Size most = causal && i + rows - j < cols ? i + rows - j : cols, n = round_up(most, 8);
-            block(weights, kTileKeys, {queries + i * wide, wide, false}, {keyPanels + j * dim, kPanel, dim * kPanel}, rows, n, dim, false);
-            block(slopes, kTileKeys, {douts + i * wide, wide, false}, {valuePanels + j * dim, kPanel, dim * kPanel}, rows, n, dim, false);
-            for (Size r = 0; r < rows; r++) {
-              float *w = weights + r * kTileKeys, *ds = slopes + r * kTileKeys;
-              const v8 logSum = splat(logSums[(i + r) * heads]), dot = splat(dots[i + r]), by = splat(scale);
-              const Size seen = causal && i + r + 1 - j < most ? i + r + 1 - j : most;
-              const auto step = [&](Size c, i8x visible) {
-                const v8 p = keep(visible, exponential(load(w + c) * by - logSum));
-                store(w + c, p);
-                store(ds + c, p * (load(ds + c) - dot) * by);
-              };
-              Size c = 0;
-              for (; c + 8 <= seen; c += 8) step(c, first_lanes(8));
-              for (; c < n; c += 8) step(c, first_lanes(seen - c));
-            }
-            block(dvalues + j * wide, wide, {weights, kTileKeys, true}, {douts + i * wide, wide, kPanel}, most, wide, rows, true);
-            block(dkeys + j * wide, wide, {slopes, kTileKeys, true}, {queries + i * wide, wide, kPanel}, most, wide, rows, true);
-            block(dqueries + i * wide, wide, {slopes, kTileKeys, false}, {keys + j * wide, wide, kPanel}, rows, wide, most, true);
-          }
-        });
-        for (Size i = 0; i < length; i++) memcpy(dq + (start + i) * ldq + g * dim, dqueries + i * wide, dim * sizeof(float));
+    const float *query = queries + g * rows16 * wide, *dout = douts + g * rows16 * wide, *dot = dots + g * rows16;
+    const float* logSums = of.lse + start * heads + head * of.group + g;
+    float* dquery = dqueries + g * rows16 * wide;
+    own.for_ranges(start, [&](Size first, Size last) {
+      for (Size i = causal && first < j ? j : first, rows; i < last; i += rows) {
+        rows = last - i < kTileQueries ? last - i : kTileQueries;
+        const Size most = causal && i + rows - j < cols ? i + rows - j : cols, n = round_up(most, 8);
+        block(weights, kTileKeys, {query + i * wide, wide, false}, {keyPanels + j * dim, kPanel, dim * kPanel}, rows, n, dim, false);
+        block(slopes, kTileKeys, {dout + i * wide, wide, false}, {valuePanels + j * dim, kPanel, dim * kPanel}, rows, n, dim, false);
+        for (Size r = 0; r < rows; r++) {
+          float *w = weights + r * kTileKeys, *ds = slopes + r * kTileKeys;
+          const v8 logSum = splat(logSums[(i + r) * heads]), level = splat(dot[i + r]), by = splat(of.scale);
+          const Size seen = causal && i + r + 1 - j < most ? i + r + 1 - j : most;
+          const auto step = [&](Size c, i8x visible) {
+            const v8 p = keep(visible, exponential(load(w + c) * by - logSum));
+            store(w + c, p);
+            store(ds + c, p * (load(ds + c) - level) * by);
+          };
+          Size c = 0;
+          for (; c + 8 <= seen; c += 8) step(c, first_lanes(8));
+          for (; c < n; c += 8) step(c, first_lanes(seen - c));
+        }
+        block(dvalues + j * wide, wide, {weights, kTileKeys, true}, {dout + i * wide, wide, kPanel}, most, wide, rows, true);
+        block(dkeys + j * wide, wide, {slopes, kTileKeys, true}, {query + i * wide, wide, kPanel}, most, wide, rows, true);
+        ready(i + rows);
+        block(dquery + i * wide, wide, {slopes, kTileKeys, false}, {keys + j * wide, wide, kPanel}, rows, wide, most, true);
+        done(i + rows);
       }
-      for (Size i = 0; i < length; i++) {
-        memcpy(dk + (start + i) * ldk + h * dim, dkeys + i * wide, dim * sizeof(float));
-        memcpy(dv + (start + i) * ldv + h * dim, dvalues + i * wide, dim * sizeof(float));
-      }
+    });
+  }
+
+  void finish() const {
+    const Size dim = of.dim, wide = of.wide;
+    for (Size i = 0; i < length; i++) {
+      memcpy(of.dk + (start + i) * of.ldk + head * dim, dkeys + i * wide, dim * sizeof(float));
+      memcpy(of.dv + (start + i) * of.ldv + head * dim, dvalues + i * wide, dim * sizeof(float));
+      for (Size g = 0; g < of.group; g++)
+        memcpy(of.dq + (start + i) * of.ldq + (head * of.group + g) * dim, dqueries + (g * rows16 + i) * wide, dim * sizeof(float));
     }
   }
+};
+
+static void backward_alone(const BackwardHead& head) {
+  const auto nothing = [](Size) {};
+  head.prepare();
+  for (Size g = 0; g < head.of.group; g++) {
+    head.prepare(g);
+    for (Size j = 0; j < head.length; j += kTileKeys) head.column(g, j, nothing, nothing);
+  }
+  head.finish();
+}
+
+/** How far the columns of a long segment have come; on lines of their own. */
+struct alignas(64) Progress { std::atomic<Size> rows; };
+static thread_local std::vector<Progress> wave_progress;
+static thread_local Scratch wave_scratch;
+
+/**
+ * A long segment, column by column on several threads. Columns of one head add to the same dqueries, each row in the order of the columns: a column follows
+ * the one before it and never overtakes. Columns are begun in order, so the one ahead is always under way.
+ */
+static void backward_wave(const BackwardShape& of, Size start, Size length, Queries own, Size kvHeads) {
+  const Size tiles = (length + kTileKeys - 1) / kTileKeys, floats = round_up(BackwardHead::floats(of, length), 16), group = of.group;
+  float* scratch = wave_scratch.need(kvHeads * floats);
+  if (static_cast<Size>(wave_progress.size()) < tiles * of.heads) wave_progress = std::vector<Progress>(tiles * of.heads);
+  Progress* progress = wave_progress.data();
+  for (Size i = 0; i < tiles * of.heads; i++) progress[i].rows.store(0, std::memory_order_relaxed);
+  const auto head_of = [&](Size h) { return BackwardHead(of, start, length, h, own, scratch + h * floats); };
+  crew::share(kvHeads * (1 + group), [&](Size i) {
+    const BackwardHead head = head_of(i / (1 + group));
+    if (i % (1 + group) == 0) head.prepare();
+    else head.prepare(i % (1 + group) - 1);
+  });
+  crew::share(tiles * kvHeads, [&](Size i) {
+    const Size tile = i / kvHeads, h = i % kvHeads;
+    const BackwardHead head = head_of(h);
+    for (Size g = 0; g < group; g++) {
+      std::atomic<Size>& mine = progress[tile * of.heads + h * group + g].rows;
+      const std::atomic<Size>* ahead = tile == 0 ? nullptr : &progress[(tile - 1) * of.heads + h * group + g].rows;
+      const auto ready = [&](Size end) {
+        for (int turn = 0; ahead && ahead->load(std::memory_order_acquire) < end; turn++) crew::pause(turn);
+      };
+      const auto done = [&](Size end) { mine.store(end, std::memory_order_release); };
+      try {
+        head.column(g, tile * kTileKeys, ready, done);
+      } catch (...) {
+        // Those behind must not wait for ever; the caller hears of it.
+        for (Size left = g; left < group; left++) progress[tile * of.heads + h * group + left].rows.store(length);
+        throw;
+      }
+      done(length);
+    }
+  });
+  crew::share(kvHeads, [&](Size h) { head_of(h).finish(); });
+}
+
+/** Keys of a segment that is worth several threads at once. */
+constexpr Size kWaveLength = 512;
+
+static void attention_backward(const BackwardShape& of, const int32_t* segments, Size count, Queries asked, Size kvHeads) {
+  const bool alone = crew::spare() == 0;
+  head_pieces.clear();
+  for (Size s = 0; s < count; s++) {
+    const Size start = segments[2 * s], length = segments[2 * s + 1];
+    const Queries own = asked.take(start, length);
+    if (!alone && length >= kWaveLength) backward_wave(of, start, length, own, kvHeads);
+    else
+      for (Size h = 0; h < kvHeads; h++) head_pieces.push_back({start, length, h, 0, length, own});
+  }
+  const HeadPiece* pieces = head_pieces.data();
+  crew::share(static_cast<Size>(head_pieces.size()), [&](Size i) {
+    const HeadPiece& piece = pieces[i];
+    float* scratch = segment_scratch.need(BackwardHead::floats(of, piece.length));
+    backward_alone(BackwardHead(of, piece.start, piece.length, piece.head, piece.own, scratch));
+  });
 }
 
 }  // namespace SACCADE_ISA

@@ -4,6 +4,7 @@
 // Blocking over k continues the chain from the stored value, edges compute padding that is not stored, so m, n, the
 // blocking and the packing never change a bit.
 #pragma once
+#include "crew.h"
 #include "vec.h"
 
 namespace SACCADE_ISA {
@@ -192,10 +193,45 @@ static void product(float* c, Size ldc, Left a, Right b, const float* bias, Size
   }
 }
 
+/** Multiply-adds of about ten microseconds: less is not worth another thread. */
+constexpr double kPartOps = 1 << 19;
+
+/** Into how many parts to cut so many multiply-adds, at most `most`; 1 when nobody could help. */
+INLINE Size parts_of(double ops, Size most) {
+  const int helpers = ops < 2 * kPartOps ? 0 : crew::spare();
+  if (helpers == 0) return 1;
+  Size parts = static_cast<Size>(ops / kPartOps);
+  if (parts > 3 * (helpers + 1)) parts = 3 * (helpers + 1);
+  return parts < most ? parts : most;
+}
+
+/** each(first, last) over 0..count-1 in pieces that are multiples of `step`, on several threads if that pays; an element costs `ops`. */
+template <class F> static void share_range(Size count, Size step, double ops, F each) {
+  const Size units = (count + step - 1) / step, parts = parts_of(static_cast<double>(count) * ops, units);
+  if (parts < 2) return each(Size{0}, count);
+  crew::share(parts, [&](int64_t i) {
+    const Size last = units * (i + 1) / parts * step;
+    each(units * i / parts * step, last < count ? last : count);
+  });
+}
+
+/** `product` on several threads: by rows, or by panels of columns when there are few rows. */
+static void shared_product(float* c, Size ldc, Left a, Right b, const float* bias, Size m, Size n, Size k, bool carry) {
+  const double work = static_cast<double>(k);
+  if (m * kPanel >= n * kRows)
+    share_range(m, kRows, work * n, [&](Size first, Size last) {
+      product(c + first * ldc, ldc, {a.at + (a.kMajor ? first : first * a.stride), a.stride, a.kMajor}, b, bias, last - first, n, k, carry);
+    });
+  else
+    share_range(n, kPanel, work * m, [&](Size first, Size last) {
+      product(c + first, ldc, a, {b.at + first / kPanel * b.panel, b.stride, b.panel}, bias ? bias + first : nullptr, m, last - first, k, carry);
+    });
+}
+
 static void matrix_product(float* c, Size ldc, Left a, const float* b, Size ldb, Size m, Size n, Size k, bool transB, bool carry) {
   if (m <= kRows && !transB) {  // reading b once, where it lies, costs no more than packing it would
     const Size whole = n / 8 * 8;
-    product(c, ldc, a, {b, ldb, kPanel}, nullptr, m, whole, k, carry);
+    shared_product(c, ldc, a, {b, ldb, kPanel}, nullptr, m, whole, k, carry);
     c += whole, b += whole, n -= whole;
   }
   const Size most = 1 << 20;  // floats of b packed at a time
@@ -205,7 +241,7 @@ static void matrix_product(float* c, Size ldc, Left a, const float* b, Size ldb,
     const Size wide = n - j < columns ? n - j : columns;
     float* packed = panel_scratch.need(round_up(wide, kPanel) * k);
     pack_panels(packed, b + (transB ? j * ldb : j), ldb, wide, k, transB);
-    product(c + j, ldc, a, {packed, kPanel, k * kPanel}, nullptr, m, wide, k, carry);
+    shared_product(c + j, ldc, a, {packed, kPanel, k * kPanel}, nullptr, m, wide, k, carry);
   }
 }
 

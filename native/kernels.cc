@@ -43,6 +43,14 @@ static void check_queries(I32 segments, I32 queries) {
   }
 }
 
+// What an element costs, in multiply-adds of a matrix product: to be copied or added, to be normalised, to go through an exponential.
+constexpr double kMoveOps = 8, kNormOps = 16, kExpOps = 40;
+
+/** each(first, count) over rows of `dim` elements. */
+template <class F> static void share_rows(Size rows, Size dim, double ops, F each) {
+  share_range(rows, 1, ops * static_cast<double>(dim), [&](Size first, Size last) { each(first, last - first); });
+}
+
 // ── matrix products ───────────────────────────────────────────────────────────────────────────────────────────────
 
 static void js_matmul(F32 c, Size ldc, F32 a, Size lda, F32 b, Size ldb, Size m, Size n, Size k, Flag transA, Flag transB, Flag accumulate) {
@@ -62,7 +70,7 @@ static void js_matmulPacked(F32 c, Size ldc, F32 a, Size lda, F32 packed, F32 bi
   a.need("a", span(m, lda, k));
   packed.need("packed", round_up(n, kPanel) * k);
   if (bias.at) bias.need("bias", n);
-  if (m && n) product(c.at, ldc, {a.at, lda, false}, {packed.at, kPanel, k * kPanel}, bias.at, m, n, k, accumulate);
+  if (m && n) shared_product(c.at, ldc, {a.at, lda, false}, {packed.at, kPanel, k * kPanel}, bias.at, m, n, k, accumulate);
 }
 
 // ── attention ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -94,8 +102,9 @@ static void js_attentionBackward(F32 dq, F32 dk, F32 dv, F32 dout, Size ldo, F32
   q.need("q", span(end, ldq, wide));
   k.need("k", span(end, ldk, narrow));
   v.need("v", span(end, ldv, narrow));
-  attention_backward(dq.at, dk.at, dv.at, dout.at, ldo, out.at, lse.at, q.at, ldq, k.at, ldk, v.at, ldv, segments.at, segments.size / 2,
-                     {queries.at, queries.size / 2}, heads, kvHeads, headDim, static_cast<float>(scale), causal);
+  const BackwardShape of = {dout.at, out.at, lse.at, q.at, k.at, v.at, dq.at, dk.at, dv.at, ldo, ldq, ldk, ldv,
+                            heads, heads / kvHeads, headDim, round_up(headDim, 8), static_cast<float>(scale), causal};
+  attention_backward(of, segments.at, segments.size / 2, {queries.at, queries.size / 2}, kvHeads);
 }
 static double js_cacheSize(Size capacity, Size kvHeads, Size headDim) { return static_cast<double>(cache_stride(capacity, headDim) * kvHeads); }
 /** Throws unless every run (row, count, cacheOffset, position) lies inside the caches; returns the row after the last. */
@@ -139,7 +148,7 @@ static void js_attentionCached(F32 out, Size ldo, F32 q, Size ldq, F32 kCache, F
 
 static void js_rmsNorm(F32 out, F32 inv, F32 x, F32 w, Size rows, Size dim, double eps) {
   out.need("out", rows * dim), inv.need("inv", rows), x.need("x", rows * dim), w.need("w", dim);
-  rms_norm(out.at, inv.at, x.at, w.at, rows, dim, eps);
+  share_rows(rows, dim, kNormOps, [&](Size r, Size count) { rms_norm(out.at + r * dim, inv.at + r, x.at + r * dim, w.at, count, dim, eps); });
 }
 static void js_rmsNormBackward(F32 dx, F32 dw, F32 dy, F32 x, F32 w, F32 inv, Size rows, Size dim, Flag accumulate) {
   dx.need("dx", rows * dim), dw.need("dw", dim), dy.need("dy", rows * dim), x.need("x", rows * dim), w.need("w", dim), inv.need("inv", rows);
@@ -147,7 +156,9 @@ static void js_rmsNormBackward(F32 dx, F32 dw, F32 dy, F32 x, F32 w, F32 inv, Si
 }
 static void js_layerNorm(F32 out, F32 mean, F32 inv, F32 x, F32 w, F32 b, Size rows, Size dim, double eps) {
   out.need("out", rows * dim), mean.need("mean", rows), inv.need("inv", rows), x.need("x", rows * dim), w.need("w", dim), b.need("b", dim);
-  layer_norm(out.at, mean.at, inv.at, x.at, w.at, b.at, rows, dim, eps);
+  share_rows(rows, dim, kNormOps, [&](Size r, Size count) {
+    layer_norm(out.at + r * dim, mean.at + r, inv.at + r, x.at + r * dim, w.at, b.at, count, dim, eps);
+  });
 }
 static void js_layerNormBackward(F32 dx, F32 dw, F32 db, F32 dy, F32 x, F32 w, F32 mean, F32 inv, Size rows, Size dim, Flag accumulate) {
   dx.need("dx", rows * dim), dw.need("dw", dim), db.need("db", dim), dy.need("dy", rows * dim), x.need("x", rows * dim), w.need("w", dim);
@@ -156,23 +167,26 @@ static void js_layerNormBackward(F32 dx, F32 dw, F32 db, F32 dy, F32 x, F32 w, F
 }
 static void js_rope(F32 x, Size ldx, F32 cos, F32 sin, Size rows, Size heads, Size headDim, Flag inverse) {
   x.need("x", span(rows, ldx, heads * headDim)), cos.need("cos", rows * (headDim / 2)), sin.need("sin", rows * (headDim / 2));
-  rope(x.at, ldx, cos.at, sin.at, rows, heads, headDim, inverse);
+  const Size half = headDim / 2;
+  share_rows(rows, heads * headDim, kNormOps, [&](Size r, Size count) {
+    rope(x.at + r * ldx, ldx, cos.at + r * half, sin.at + r * half, count, heads, headDim, inverse);
+  });
 }
 static void js_siluMul(F32 out, F32 gate, F32 up, Size n) {
   out.need("out", n), gate.need("gate", n), up.need("up", n);
-  silu_mul(out.at, gate.at, up.at, n);
+  share_range(n, 8, kExpOps, [&](Size i, Size end) { silu_mul(out.at + i, gate.at + i, up.at + i, end - i); });
 }
 static void js_siluMulBackward(F32 dgate, F32 dup, F32 dout, F32 gate, F32 up, Size n) {
   dgate.need("dgate", n), dup.need("dup", n), dout.need("dout", n), gate.need("gate", n), up.need("up", n);
-  silu_mul_backward(dgate.at, dup.at, dout.at, gate.at, up.at, n);
+  share_range(n, 8, kExpOps, [&](Size i, Size end) { silu_mul_backward(dgate.at + i, dup.at + i, dout.at + i, gate.at + i, up.at + i, end - i); });
 }
 static void js_gelu(F32 out, F32 x, Size n, Flag tanh) {
   out.need("out", n), x.need("x", n);
-  gelu(out.at, x.at, n, tanh);
+  share_range(n, 8, kExpOps, [&](Size i, Size end) { gelu(out.at + i, x.at + i, end - i, tanh); });
 }
 static void js_geluBackward(F32 dx, F32 dy, F32 x, Size n, Flag tanh) {
   dx.need("dx", n), dy.need("dy", n), x.need("x", n);
-  gelu_backward(dx.at, dy.at, x.at, n, tanh);
+  share_range(n, 8, kExpOps, [&](Size i, Size end) { gelu_backward(dx.at + i, dy.at + i, x.at + i, end - i, tanh); });
 }
 
 // ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -203,7 +217,7 @@ static void js_sumRows(F32 sums, F32 x, Size rows, Size dim) {
 }
 static void js_axpy(F32 y, double a, F32 x, Size n) {
   y.need("y", n), x.need("x", n);
-  axpy(y.at, static_cast<float>(a), x.at, n);
+  share_range(n, 8, kMoveOps, [&](Size i, Size end) { axpy(y.at + i, static_cast<float>(a), x.at + i, end - i); });
 }
 static void js_scale(F32 x, double a, Size n) {
   x.need("x", n);
@@ -219,13 +233,17 @@ static double js_sumSquares(F32 x, Size n) {
 static void js_logSoftmax(F32 out, F32 logits, F32 temperature, U8 allowed, Size rows, Size vocab) {
   out.need("out", rows * vocab), logits.need("logits", rows * vocab), temperature.need("temperature", rows);
   if (allowed.at) allowed.need("allowed", vocab);
-  log_softmax(out.at, logits.at, temperature.at, allowed.at, rows, vocab);
+  share_rows(rows, vocab, kExpOps, [&](Size r, Size count) {
+    log_softmax(out.at + r * vocab, logits.at + r * vocab, temperature.at + r, allowed.at, count, vocab);
+  });
 }
 static void js_tokenLogprobs(F32 logprobs, F32 entropy, F32 lse, F32 logits, I32 targets, F32 temperature, U8 allowed, Size rows, Size vocab) {
   logprobs.need("logprobs", rows), entropy.need("entropy", rows), lse.need("lse", rows * 2), logits.need("logits", rows * vocab);
   temperature.need("temperature", rows), check_ids("targets", targets, rows, INT32_MIN, vocab);
   if (allowed.at) allowed.need("allowed", vocab);
-  token_logprobs(logprobs.at, entropy.at, lse.at, logits.at, targets.at, temperature.at, allowed.at, rows, vocab);
+  share_rows(rows, vocab, 2 * kExpOps, [&](Size r, Size count) {
+    token_logprobs(logprobs.at + r, entropy.at + r, lse.at + 2 * r, logits.at + r * vocab, targets.at + r, temperature.at + r, allowed.at, count, vocab);
+  });
 }
 static void js_tokenLogprobsBackward(F32 dlogits, F32 logits, I32 targets, F32 temperature, U8 allowed, F32 lse, F32 entropy, F32 dlogprob,
                                      F32 dentropy, Size rows, Size vocab) {
@@ -233,12 +251,17 @@ static void js_tokenLogprobsBackward(F32 dlogits, F32 logits, I32 targets, F32 t
   entropy.need("entropy", rows), dlogprob.need("dlogprob", rows), dentropy.need("dentropy", rows);
   check_ids("targets", targets, rows, INT32_MIN, vocab);
   if (allowed.at) allowed.need("allowed", vocab);
-  token_logprobs_backward(dlogits.at, logits.at, targets.at, temperature.at, allowed.at, lse.at, entropy.at, dlogprob.at, dentropy.at, rows, vocab);
+  share_rows(rows, vocab, kExpOps, [&](Size r, Size count) {
+    token_logprobs_backward(dlogits.at + r * vocab, logits.at + r * vocab, targets.at + r, temperature.at + r, allowed.at, lse.at + 2 * r, entropy.at + r,
+                            dlogprob.at + r, dentropy.at + r, count, vocab);
+  });
 }
 static void js_adamw(F32 p, F32 g, F32 m, F32 v, Size n, double lr, double beta1, double beta2, double eps, double weightDecay, double correction1,
                      double correction2, double gradScale) {
   p.need("p", n), g.need("g", n), m.need("m", n), v.need("v", n);
-  adamw(p.at, g.at, m.at, v.at, n, lr, beta1, beta2, eps, weightDecay, correction1, correction2, gradScale);
+  share_range(n, 8, kNormOps, [&](Size i, Size end) {
+    adamw(p.at + i, g.at + i, m.at + i, v.at + i, end - i, lr, beta1, beta2, eps, weightDecay, correction1, correction2, gradScale);
+  });
 }
 
 /** GFLOP/s of fused multiply-adds in registers: the best of slices of about 0.2 ms, so that a busy neighbour does not lower the roof. */

@@ -5,6 +5,7 @@
 import { EngineError } from "../errors.ts";
 import type { FeatureRef } from "./jobs.ts";
 import type { F32 } from "./kernels/api.ts";
+import { computing } from "./kernels/index.ts";
 import type { CachedRun, ImageFeatures, Network } from "./network.ts";
 import type { Places } from "./places.ts";
 import { type Cached, PrefixCache, sharedPrefix } from "./prefix-cache.ts";
@@ -63,7 +64,7 @@ export class Decoder {
     // Not a microtask: messages must come in between.
     setImmediate(() => {
       this.#scheduled = false;
-      this.#tick();
+      computing(this.#network.kernels, () => this.#tick());
       this.#schedule();
     });
   }

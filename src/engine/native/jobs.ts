@@ -141,6 +141,9 @@ export type Note =
   | { readonly note: "retire"; readonly model: number }
   | { readonly note: "forget"; readonly model: number };
 
+/** What a worker is told when it starts: its pool, and how many threads that has. */
+export type WorkerPlace = { readonly pool: number; readonly threads: number };
+
 export type Request = { readonly id: number; readonly job: Job } | Note;
 export type Reply = { readonly id: number; readonly result?: unknown; readonly error?: WireError };
 /** Errors lose their class between threads. */

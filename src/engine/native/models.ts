@@ -2,7 +2,7 @@
 import { loadFolder, type ModelFolder } from "../../model/folder.ts";
 import { EngineError } from "../errors.ts";
 import { Decoder } from "./decode.ts";
-import type { ModelRef } from "./jobs.ts";
+import type { ModelRef, WorkerPlace } from "./jobs.ts";
 import { type Kernels, loadKernels } from "./kernels/index.ts";
 import { Network } from "./network.ts";
 import { Places, placesKey } from "./places.ts";
@@ -19,6 +19,10 @@ export class Models {
   /** Late jobs must not bring a closed model back. */
   readonly #forgotten = new Set<number>();
   readonly #folders = new Map<string, Promise<ModelFolder>>();
+
+  constructor({ pool, threads }: WorkerPlace) {
+    this.kernels.crew.join(pool, threads);
+  }
 
   /** The network over these weights, as they are now. */
   network(ref: ModelRef): Network {

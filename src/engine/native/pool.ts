@@ -3,6 +3,7 @@
  * to a certain worker at once, for sampling, where a worker keeps state. A worker that dies rejects what it was doing with an EngineError and
  * is replaced when the next job comes; jobs carry all they need, so a new worker knows as much as the old one did.
  */
+import { randomInt } from "node:crypto";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { availableParallelism } from "node:os";
@@ -10,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { ConfigError, DataError, errorMessage, ImageError } from "../../core/errors.ts";
 import { EngineError } from "../errors.ts";
-import type { Job, JobResult, Note, Reply } from "./jobs.ts";
+import type { Job, JobResult, Note, Reply, WorkerPlace } from "./jobs.ts";
 
 type Pending = {
   readonly resolve: (value: never) => void;
@@ -27,6 +28,8 @@ type Slot = {
 };
 
 export class Pool {
+  /** By which its workers know each other as helpers (native/crew.h). */
+  readonly #number = randomInt(2 ** 32);
   readonly #slots: Slot[];
   readonly #queue: Queued[] = [];
   #nextId = 0;
@@ -103,7 +106,7 @@ export class Pool {
   }
 
   #spawn(slot: Slot): Worker {
-    const worker = startWorker();
+    const worker = startWorker({ pool: this.#number, threads: this.threads });
     worker.unref();
     let cause = "it ended without a word";
     worker.on("message", (replies: readonly Reply[]) => {
@@ -158,14 +161,14 @@ export function reviveError({ name, message, stack }: NonNullable<Reply["error"]
 const LIMITS = { maxYoungGenerationSizeMb: 16 };
 
 /** From sources the worker is a TypeScript file that `jiti` loads; in the package, `native-worker.js` beside this chunk. */
-function startWorker(): Worker {
+function startWorker(workerData: WorkerPlace): Worker {
   const source = new URL("./worker.ts", import.meta.url);
   const built = new URL("./native-worker.js", import.meta.url);
   if (!import.meta.url.endsWith(".ts")) {
     if (!existsSync(built)) throw new EngineError(`${fileURLToPath(built)} is missing; install the package again.`);
-    return new Worker(built, { resourceLimits: LIMITS });
+    return new Worker(built, { workerData, resourceLimits: LIMITS });
   }
   const jiti = createRequire(import.meta.url).resolve("jiti");
   const bootstrap = `require(${JSON.stringify(jiti)}).createJiti(${JSON.stringify(fileURLToPath(source))})(${JSON.stringify(fileURLToPath(source))})`;
-  return new Worker(bootstrap, { eval: true, resourceLimits: LIMITS });
+  return new Worker(bootstrap, { eval: true, workerData, resourceLimits: LIMITS });
 }

@@ -1,11 +1,11 @@
 /** A worker thread: takes jobs and notes from the main thread and answers each job once. */
-import { parentPort } from "node:worker_threads";
+import { parentPort, workerData } from "node:worker_threads";
 import { Image } from "../../core/image.ts";
 import type { TokenStream } from "../../model/tokenizer.ts";
 import { EngineError } from "../errors.ts";
 import { loadModel, restoreModel, saveModel } from "./files.ts";
-import type { Job, JobOf, Jobs, Note, Reply, Request, WireError } from "./jobs.ts";
-import { kernelInfo } from "./kernels/index.ts";
+import type { Job, JobOf, Jobs, Note, Reply, Request, WireError, WorkerPlace } from "./jobs.ts";
+import { computing, kernelInfo } from "./kernels/index.ts";
 import { Models } from "./models.ts";
 import type { ImageFeatures } from "./network.ts";
 import { Optimizer } from "./optimizer.ts";
@@ -14,9 +14,11 @@ import { Tape } from "./tape.ts";
 
 let models: Models | undefined;
 const known = () => {
-  models ??= new Models();
+  models ??= new Models(workerData as WorkerPlace);
   return models;
 };
+
+const compute = <T>(work: () => T): T => computing(known().kernels, work);
 
 const handlers: {
   [K in keyof Jobs]: (job: JobOf<K>, id: number) => Jobs[K][1] | Promise<Jobs[K][1]>;
@@ -27,16 +29,18 @@ const handlers: {
   restore: (job) => restoreModel(known(), job),
   preprocess,
   see,
-  pack: (job) => runPack(known().network(job.model), known().arena, job),
-  reduce,
-  update,
+  pack: (job) => compute(() => runPack(known().network(job.model), known().arena, job)),
+  reduce: (job) => compute(() => reduce(job)),
+  update: (job) => compute(() => update(job)),
   sample,
 };
 
 async function preprocess({ folder, image, into }: Jobs["preprocess"][0]): Promise<Jobs["preprocess"][1]> {
   const { processor } = await known().folder(folder);
-  const { patches, gridH, gridW } = processor.preprocess(new Image(image.width, image.height, image.data));
-  return { patches: share(patches, into), gridH, gridW };
+  return compute(() => {
+    const { patches, gridH, gridW } = processor.preprocess(new Image(image.width, image.height, image.data));
+    return { patches: share(patches, into), gridH, gridW };
+  });
 }
 
 async function see({ model, pictures }: JobOf<"see">): Promise<Jobs["see"][1]> {
@@ -51,10 +55,7 @@ async function see({ model, pictures }: JobOf<"see">): Promise<Jobs["see"][1]> {
     const sound = frames.flatMap((frame) => ("patches" in frame ? [frame] : []));
     const images = sound.map(({ patches, gridH, gridW }) => ({ patches: new Float32Array(patches), gridH, gridW }));
     const seen = new Map(
-      known()
-        .network(model)
-        .encode(tape, images)
-        .map((levels, i) => [sound[i], levels]),
+      compute(() => known().network(model).encode(tape, images)).map((levels, i) => [sound[i], levels]),
     );
     return frames.map((frame) => {
       if (!("patches" in frame)) return { error: frame };

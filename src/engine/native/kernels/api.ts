@@ -7,7 +7,8 @@
  * a reduction over a row runs over lanes counted from the start of the row; attention of a query sums over keys counted from the
  * start of its segment. So cached decoding and the packed training forward give the same bits.
  *
- * All kernels are single-threaded and may be called from several worker threads at once on different outputs.
+ * Kernels may be called from several worker threads at once on different outputs. Threads of one engine that have nothing to do help the others inside a kernel
+ * (native/crew.h); a kernel is cut only where no sum crosses the cut, so that too changes no bit.
  */
 
 export type F32 = Float32Array;
@@ -15,10 +16,22 @@ export type I32 = Int32Array;
 /** 0 or 1: plain numbers cross into C++ fastest. */
 export type Flag = 0 | 1;
 
+/** How threads of one engine come to help one another. The reference kernels never do. */
+export interface Crew {
+  /** This thread computes for engine number `pool`, which has so many threads. */
+  join(pool: number, threads: number): void;
+  /** Around a job: threads that are in none help those that are. */
+  begin(): void;
+  end(): void;
+  /** Parts of kernels that helpers have done so far. */
+  helped(): number;
+}
+
 export interface Kernels {
   readonly name: "compiled" | "reference";
   /** What runs: "avx2", "generic", "typescript". */
   readonly isa: string;
+  readonly crew: Crew;
 
   // ── matrix products ──────────────────────────────────────────────────────────────────────────────────────────
   /** c[m,n] = (accumulate ? c : 0) + op(a)·op(b). a is [m,k], or [k,m] when transA; b is [k,n], or [n,k] when transB. ld* are row strides of the arrays as stored. */

@@ -23,6 +23,7 @@ const flags = [
   "-fPIC",
   "-fvisibility=hidden",
   "-ffp-contract=off",
+  "-pthread",
   "-Wno-psabi",
   "-DNAPI_VERSION=8",
 ];
@@ -71,6 +72,7 @@ export function compileKernels(options: { force?: boolean } = {}): Build {
       "-shared",
       ...(process.platform === "darwin" ? ["-undefined", "dynamic_lookup"] : []),
       join(sources, "addon.cc"),
+      join(sources, "crew.cc"),
       ...objects,
       "-o",
       built,

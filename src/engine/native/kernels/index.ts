@@ -36,6 +36,16 @@ export function loadKernels(): Kernels {
   return choose().kernels;
 }
 
+/** Runs work that keeps this thread busy: threads of its crew that have none help it, as many as are left. */
+export function computing<T>({ crew }: Kernels, work: () => T): T {
+  crew.begin();
+  try {
+    return work();
+  } finally {
+    crew.end();
+  }
+}
+
 /** What `saccade doctor` prints. Loads the kernels, so it may compile too. */
 export function kernelInfo(): KernelInfo {
   return choose().info;

@@ -110,6 +110,7 @@ const cacheStride = (capacity: number, dim: number) => roundUp(capacity, 16) * r
 export const referenceKernels: Kernels = {
   name: "reference",
   isa: "typescript",
+  crew: { join() {}, begin() {}, end() {}, helped: () => 0 },
 
   // ── matrix products ──────────────────────────────────────────────────────────────────────────────────────────────
 
