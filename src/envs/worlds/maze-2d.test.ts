@@ -13,6 +13,8 @@ import { drawMaze, shortestPath } from "./wilson.ts";
 const golden = (file: string) => readFileSync(new URL(`./golden/${file}`, import.meta.url));
 const make = (options: object = {}) => maze2d.create(maze2d.options.parse(options)) as Maze2D;
 const frame = (world: Maze2D) => world.observe("image") as Image;
+const pixel = (image: Image, x: number, y: number) =>
+  Array.from(image.data.subarray((y * image.width + x) * 3, (y * image.width + x) * 3 + 3));
 
 type State = { maze_map: number[][]; agent_location: number[]; target_location: number[] };
 type Episode = {
@@ -155,9 +157,22 @@ test("a frame depends on the state alone: the target is red again after the agen
   world.act(act("move", 3));
   expect(frame(world).hash).toBe(before.hash);
   expect(onTarget.hash).not.toBe(before.hash);
-  const pixel = (image: Image, x: number, y: number) => [...image.data.slice((y * image.width + x) * 3).slice(0, 3)];
   expect(pixel(onTarget, 3 * 25 + 12, 25 + 12)).toEqual([0, 0, 255]);
   expect(pixel(onTarget, 3 * 25 + 2, 25 + 2)).toEqual([255, 0, 0]);
+});
+
+test("padTo adds wall to the right and below up to whole tokens, and leaves the maze where it was", () => {
+  const bare = frame(make({ width: 9, height: 9, cellSize: 16 }));
+  const padded = frame(make({ width: 9, height: 9, cellSize: 16, padTo: 32 }));
+  expect([bare.width, padded.width, padded.height]).toEqual([144, 160, 160]);
+  const wrong: number[][] = [];
+  for (let y = 0; y < 160; y++) {
+    for (let x = 0; x < 160; x++) {
+      const want = x < 144 && y < 144 ? pixel(bare, x, y) : [169, 169, 169];
+      if (String(pixel(padded, x, y)) !== String(want)) wrong.push([x, y]);
+    }
+  }
+  expect(wrong).toEqual([]);
 });
 
 test("cellSize sets the size of the picture, and the disc stays visible in small cells", () => {

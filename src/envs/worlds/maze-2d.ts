@@ -33,6 +33,8 @@ const options = z.strictObject({
   height: side.default(11),
   /** Pixels along a cell. The disc has a quarter of it as its radius. */
   cellSize: z.int().min(4).max(64).default(25),
+  /** The frame grows with wall, to the right and below, to a multiple of so many pixels: 32 makes whole tokens of it. */
+  padTo: z.int().min(1).max(64).default(1),
 });
 
 export class Maze2D implements World {
@@ -111,8 +113,8 @@ export class Maze2D implements World {
 
   #picture(): Image {
     const { width, target } = this.#maze;
-    const { cellSize } = this.#options;
-    this.#board ??= drawBoard(this.#maze, cellSize);
+    const { cellSize, padTo } = this.#options;
+    this.#board ??= drawBoard(this.#maze, cellSize, padTo);
     const frame = Canvas.from(this.#board);
     const agent = this.#agent === target ? this.#agentOnTarget : this.#agentOnFree;
     frame.draw(agent, (this.#agent % width) * cellSize, Math.floor(this.#agent / width) * cellSize);
@@ -174,8 +176,10 @@ export class Maze2D implements World {
   }
 }
 
-function drawBoard({ width, height, walls, target }: Maze, cellSize: number): Image {
-  const canvas = new Canvas(width * cellSize, height * cellSize, FREE);
+function drawBoard({ width, height, walls, target }: Maze, cellSize: number, padTo: number): Image {
+  const padded = (cells: number) => Math.ceil((cells * cellSize) / padTo) * padTo;
+  const canvas = new Canvas(padded(width), padded(height), WALL);
+  canvas.fillRect(0, 0, width * cellSize, height * cellSize, FREE);
   walls.forEach((wall, cell) => {
     if (wall === 0 && cell !== target) return;
     const x = (cell % width) * cellSize;
