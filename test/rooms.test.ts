@@ -10,6 +10,7 @@ const src = join(root, "src");
 const floors = [
   ["cli"],
   ["serve", "viewer", "evaluate"],
+  ["http"],
   ["train"],
   ["rollout"],
   ["engine"],

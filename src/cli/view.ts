@@ -3,8 +3,8 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { Command } from "commander";
 import { ConfigError } from "../core/index.ts";
+import { isLoopback } from "../http/guard.ts";
 import { exportRuns } from "../viewer/export.ts";
-import { isLoopback } from "../viewer/guard.ts";
 import { startViewer } from "../viewer/server.ts";
 import { checkWritable, collect, isFolder, wholeNumber } from "./common.ts";
 

@@ -4,19 +4,15 @@
  * browser that lost the connection goes on where it was.
  */
 import { type FSWatcher, watch } from "node:fs";
-import type { ServerResponse } from "node:http";
+import { EventStream } from "../http/event-stream.ts";
 import type { PlacedEvent } from "../run/events.ts";
 import type { LiveMessage, NewestMetrics } from "./api.ts";
 import { logLine, type RunView, statusOf } from "./run-view.ts";
 
 const POLL_MS = 1000;
 const SETTLE_MS = 50;
-/** A comment now and then keeps proxies and browsers from giving up. */
-const HEARTBEAT_MS = 15_000;
-/** A reader that does not read is let go. */
-const MAX_UNREAD_BYTES = 8 * 1024 * 1024;
 
-type Follower = { readonly response: ServerResponse; position: number; quietSince: number };
+type Follower = { readonly stream: EventStream; position: number };
 
 export class LiveFeed {
   readonly view: RunView;
@@ -36,25 +32,24 @@ export class LiveFeed {
   }
 
   /** `from`: a byte of `events.jsonl`; what was logged there and later is sent. Undefined: only what comes. */
-  async follow(response: ServerResponse, from: number | undefined): Promise<void> {
+  async follow(from: number | undefined): Promise<Response> {
     await this.view.refreshEvents();
-    const follower: Follower = { response, position: from ?? this.view.position, quietSince: Date.now() };
-    response.on("close", () => {
-      this.#followers.delete(follower);
-      if (this.#followers.size === 0) this.#rest();
-    });
-    if (response.destroyed) return;
-    this.#followers.add(follower);
-    response.write(":\n\n");
     this.#status ||= await statusOf(this.view.path);
+    const stream = new EventStream({
+      onClose: () => {
+        this.#followers.delete(follower);
+        if (this.#followers.size === 0) this.#rest();
+      },
+    });
+    const follower: Follower = { stream, position: from ?? this.view.position };
+    this.#followers.add(follower);
     this.#sendEvents(follower);
     if (this.#watcher === undefined && this.#timer === undefined) this.#start();
+    return stream.response;
   }
 
   close(): void {
-    for (const { response } of this.#followers) response.end();
-    this.#followers.clear();
-    this.#rest();
+    for (const { stream } of [...this.#followers]) stream.close();
   }
 
   #start(): void {
@@ -101,7 +96,6 @@ export class LiveFeed {
     } finally {
       this.#looking = false;
     }
-    this.#beat();
     if (this.#followers.size > 0) this.#lookIn(this.#again ? SETTLE_MS : POLL_MS);
   }
 
@@ -119,19 +113,8 @@ export class LiveFeed {
     for (const follower of this.#followers) this.#send(follower, message);
   }
 
-  #send(follower: Follower, message: LiveMessage, id?: number): void {
-    const { response } = follower;
-    follower.quietSince = Date.now();
-    response.write(`${id === undefined ? "" : `id: ${id}\n`}data: ${JSON.stringify(message)}\n\n`);
-    if (response.writableLength > MAX_UNREAD_BYTES) response.destroy();
-  }
-
-  #beat(): void {
-    for (const follower of this.#followers) {
-      if (Date.now() - follower.quietSince < HEARTBEAT_MS) continue;
-      follower.quietSince = Date.now();
-      follower.response.write(":\n\n");
-    }
+  #send({ stream }: Follower, message: LiveMessage, id?: number): void {
+    stream.send({ data: JSON.stringify(message), ...(id !== undefined && { id }) });
   }
 }
 

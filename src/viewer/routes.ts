@@ -1,43 +1,29 @@
 /** From a request to its answer: the routes of api.ts, one line each, and the reading of their queries. */
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { isJsonObject, type JsonObject } from "../core/json.ts";
+import { HttpError } from "../http/errors.ts";
+import { bytes, json, pieces } from "../http/responses.ts";
 import { readManifest } from "../run/manifest.ts";
 import type { ActRequest, RunsReply, TrajectoryQuery } from "./api.ts";
 import { filmOf } from "./film.ts";
-import { HttpError } from "./http-error.ts";
 import { linksOut } from "./paths.ts";
 import { compareConfigs, MAX_LIMIT } from "./query.ts";
 import { listItem, type RunView } from "./run-view.ts";
 import type { ViewerState } from "./state.ts";
 import { perfettoTrace, timelineOf } from "./timeline.ts";
 
-export { HttpError };
-
-export type Request = {
+export type Asked = {
   readonly method: string;
-  readonly path: string;
   /** Decoded, without "/", "\\" and dots. */
   readonly segments: readonly string[];
   readonly query: URLSearchParams;
   readonly body: unknown;
-  readonly raw: IncomingMessage;
-  readonly response: ServerResponse;
+  /** Where a stream that was cut goes on. */
+  readonly lastEventId: string | null;
+  /** Aborted when whoever asked has left. */
+  readonly signal: AbortSignal;
 };
 
-export type Reply =
-  | { readonly kind: "json"; readonly value: unknown }
-  | {
-      readonly kind: "bytes";
-      readonly type: string;
-      readonly bytes: Uint8Array;
-      readonly immutable?: boolean;
-      readonly name?: string;
-    }
-  | { readonly kind: "stream"; readonly type: string; readonly name: string; readonly pieces: AsyncIterable<string> }
-  /** The response is being written by somebody else. */
-  | { readonly kind: "taken" };
-
-export async function answer(state: ViewerState, request: Request): Promise<Reply> {
+export async function answer(state: ViewerState, request: Asked): Promise<Response> {
   const { method, query } = request;
   const [, area, id, ...rest] = request.segments;
   if (method !== "GET" && method !== "HEAD" && area !== "play") throw new HttpError(405, "Only GET is answered here.");
@@ -56,7 +42,7 @@ export async function answer(state: ViewerState, request: Request): Promise<Repl
   throw notFound();
 }
 
-async function answerRun(state: ViewerState, id: string, rest: readonly string[], request: Request): Promise<Reply> {
+async function answerRun(state: ViewerState, id: string, rest: readonly string[], request: Asked): Promise<Response> {
   const { query } = request;
   const feed = await state.feed(id);
   const { view } = feed;
@@ -71,14 +57,12 @@ async function answerRun(state: ViewerState, id: string, rest: readonly string[]
       break;
     case "live":
       if (whole) {
-        openStream(request.response);
-        await feed.follow(request.response, numberIn(query, "from", request.raw.headers["last-event-id"]));
-        return { kind: "taken" };
+        return feed.follow(numberIn(query, "from", request.lastEventId));
       }
       break;
     case "trajectories":
       if (whole) return json(await view.trajectories(trajectoryQuery(query)));
-      return answerTrajectory(view, name, part, query);
+      return answerTrajectory(state, view, name, part, request);
     case "evaluations":
       if (whole) return json(await view.evaluations());
       if (name === "episodes" && part === undefined) {
@@ -96,43 +80,40 @@ async function answerRun(state: ViewerState, id: string, rest: readonly string[]
       break;
     case "perfetto.json":
       if (whole) {
-        return {
-          kind: "stream",
-          type: "application/json",
-          name: `${plain(id)}.perfetto.json`,
-          pieces: perfettoTrace(view),
-        };
+        return pieces(perfettoTrace(view), { type: "application/json", name: `${plain(id)}.perfetto.json` });
       }
       break;
     case "frames": {
       if (whole || part !== undefined) break;
-      const bytes = await view.frameBytes(hashIn(name));
-      if (bytes === undefined) throw new HttpError(404, "This frame is not stored.");
-      return { kind: "bytes", type: "image/png", bytes, immutable: true };
+      const png = await view.frameBytes(hashIn(name));
+      if (png === undefined) throw new HttpError(404, "This frame is not stored.");
+      return bytes(png, { type: "image/png", immutable: true });
     }
   }
   throw notFound();
 }
 
 async function answerTrajectory(
+  state: ViewerState,
   view: RunView,
   key: string,
   part: string | undefined,
-  query: URLSearchParams,
-): Promise<Reply> {
+  { query, signal }: Asked,
+): Promise<Response> {
   if (part === undefined) return json(found(await view.trajectory(key)));
   if (part === "group") return json(found(await view.group(key)));
   if (part !== "episode.gif") throw notFound();
   const { record } = found(await view.trajectory(key));
   const delay = numberIn(query, "delay");
-  const bytes = await filmOf(view, record, {
-    frames: query.get("frames") === "env" ? "env" : "model",
+  const options = {
+    frames: query.get("frames") === "env" ? ("env" as const) : ("model" as const),
     ...(delay !== undefined && { delayMs: Math.min(Math.max(delay, 20), 10_000) }),
-  });
-  return { kind: "bytes", type: "image/gif", bytes, name: `${plain(record.id)}-step-${record.step}.gif` };
+  };
+  const gif = await state.films.run(() => filmOf(view, record, options), signal);
+  return bytes(gif, { type: "image/gif", name: `${plain(record.id)}-step-${record.step}.gif` });
 }
 
-async function answerPlay(state: ViewerState, { method, segments, body }: Request): Promise<Reply> {
+async function answerPlay(state: ViewerState, { method, segments, body }: Asked): Promise<Response> {
   const { play } = state;
   const [, , session, part, name, ...more] = segments;
   if (more.length > 0) throw notFound();
@@ -147,9 +128,9 @@ async function answerPlay(state: ViewerState, { method, segments, body }: Reques
     return json(await play.act(session, actRequest(objectIn(body))));
   }
   if (part === "frames" && name !== undefined && method === "GET") {
-    const bytes = play.frame(session, hashIn(name));
-    if (bytes === undefined) throw new HttpError(404, "This session has no such frame.");
-    return { kind: "bytes", type: "image/png", bytes, immutable: true };
+    const png = play.frame(session, hashIn(name));
+    if (png === undefined) throw new HttpError(404, "This session has no such frame.");
+    return bytes(png, { type: "image/png", immutable: true });
   }
   throw notFound();
 }
@@ -221,8 +202,9 @@ function trajectoryQuery(query: URLSearchParams): TrajectoryQuery {
   return read as TrajectoryQuery;
 }
 
-function numberIn(query: URLSearchParams, name: string, fallback?: string | string[]): number | undefined {
-  const text = (typeof fallback === "string" ? fallback : undefined) ?? query.get(name);
+/** `instead`: what counts when it is there. */
+function numberIn(query: URLSearchParams, name: string, instead: string | null = null): number | undefined {
+  const text = instead ?? query.get(name);
   if (text === null || text === "") return undefined;
   const value = Number(text);
   if (!Number.isFinite(value)) throw new HttpError(400, `${name} is a number, not "${text.slice(0, 40)}".`);
@@ -247,14 +229,6 @@ function objectIn(body: unknown): JsonObject {
   throw new HttpError(400, "Send a JSON object.");
 }
 
-function openStream(response: ServerResponse): void {
-  response.writeHead(200, {
-    "Content-Type": "text/event-stream",
-    "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",
-  });
-}
-
 /** A file name without anything odd. */
 function plain(name: string): string {
   return name.replace(/[^A-Za-z0-9_-]+/g, "-").slice(0, 80);
@@ -268,8 +242,4 @@ function found<T>(value: T | undefined): T {
 
 function notFound(): HttpError {
   return new HttpError(404, "There is no such route.");
-}
-
-function json(value: unknown): Reply {
-  return { kind: "json", value };
 }

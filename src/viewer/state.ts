@@ -1,17 +1,21 @@
 /** What the server holds between requests: a few open runs, who follows them, and who plays. The ones not used for longest go first. */
-import { HttpError } from "./http-error.ts";
+import { HttpError } from "../http/errors.ts";
+import { Slots } from "../http/limits.ts";
 import { LiveFeed } from "./live.ts";
 import { findRuns } from "./paths.ts";
 import { PlayRoom } from "./play.ts";
 import { RunView } from "./run-view.ts";
 
 const MAX_OPEN = 8;
+/** Films are computed, not read. */
+const FILMS = { most: 2, waiting: 32 };
 
 type Open = { readonly path: string; readonly feed: Promise<LiveFeed> };
 
 export class ViewerState {
   readonly folder: string;
   readonly play: PlayRoom;
+  readonly films = new Slots(FILMS);
   readonly #open = new Map<string, Open>();
 
   constructor(folder: string, envs: readonly string[]) {

@@ -1,25 +1,8 @@
-/**
- * The built front end. Its files are listed once at start and served from that list, so no path of a request ever touches the disk.
- * The build puts them into `dist/web`, which the package holds too.
- */
+/** The built front end, which the build puts into `dist/web`; the package holds it too. */
 import { existsSync } from "node:fs";
-import { readdir, readFile } from "node:fs/promises";
-import { extname, join, relative, sep } from "node:path";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { ConfigError } from "../core/errors.ts";
-
-export type WebFile = { readonly path: string; readonly type: string; readonly immutable: boolean };
-
-const TYPES: Readonly<Record<string, string>> = {
-  ".html": "text/html; charset=utf-8",
-  ".js": "text/javascript; charset=utf-8",
-  ".css": "text/css; charset=utf-8",
-  ".svg": "image/svg+xml",
-  ".png": "image/png",
-  ".ico": "image/x-icon",
-  ".woff2": "font/woff2",
-  ".json": "application/json",
-  ".webmanifest": "application/manifest+json",
-};
 
 /** Undefined when it was not built. */
 export function findWebFolder(): string | undefined {
@@ -27,22 +10,6 @@ export function findWebFolder(): string | undefined {
   // In the package beside this file; from sources, where the build puts it.
   const places = [join(here, "web"), join(here, "../../dist/web")];
   return places.find((place) => existsSync(join(place, "index.html")));
-}
-
-/** By URL path; `/` is the page. */
-export async function listWebFiles(folder: string | undefined): Promise<Map<string, WebFile>> {
-  const files = new Map<string, WebFile>();
-  if (folder === undefined) return files;
-  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
-    if (!entry.isFile()) continue;
-    const path = join(entry.parentPath, entry.name);
-    const type = TYPES[extname(entry.name)];
-    if (type === undefined) continue;
-    const url = `/${relative(folder, path).split(sep).join("/")}`;
-    // Vite puts a hash of the content into the names of assets.
-    files.set(url === "/index.html" ? "/" : url, { path, type, immutable: url.startsWith("/assets/") });
-  }
-  return files;
 }
 
 export const NOT_BUILT =

@@ -1,0 +1,125 @@
+/**
+ * A function from `Request` to `Response`, served by node:http. The function knows nothing of Node, so a router's `fetch` fits as well. What it
+ * throws becomes an error body; a client that leaves aborts the request's signal and cancels the body that was being sent.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { hostname } from "node:os";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { ConfigError } from "../core/errors.ts";
+import { errorResponse, HttpError } from "./errors.ts";
+import { isPlainTarget } from "./paths.ts";
+
+export type Handler = (request: Request) => Response | Promise<Response>;
+
+export type ListenOptions = {
+  readonly handle: Handler;
+  /** Default 127.0.0.1. */
+  readonly host?: string;
+  /** Default 0: any free one. */
+  readonly port?: number;
+  /** On every answer, errors included. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The shape of errors that the handler did not turn into answers itself. */
+  readonly onError?: (error: unknown) => Response;
+};
+
+export type HttpServer = {
+  /** `http://name:port`, as others reach it. */
+  readonly url: string;
+  readonly port: number;
+  /** Ends every connection. */
+  close(): Promise<void>;
+};
+
+export async function listen(options: ListenOptions): Promise<HttpServer> {
+  const { host = "127.0.0.1", port = 0 } = options;
+  if (port > 65535) throw new ConfigError(`A port is at most 65535, got ${port}.`);
+  const server = createServer((request, response) => {
+    // Whatever fails here has nobody left to be told.
+    serve(request, response, options).catch(() => response.destroy());
+  });
+  await new Promise<void>((done, fail) => {
+    server.once("error", (error: NodeJS.ErrnoException) => fail(refused(error, host, port)));
+    server.listen(port, host, done);
+  });
+  const bound = portOf(server);
+  const shown = host === "0.0.0.0" || host === "::" ? hostname() : host;
+  return {
+    url: `http://${shown.includes(":") ? `[${shown}]` : shown}:${bound}`,
+    port: bound,
+    close: () =>
+      new Promise<void>((done) => {
+        server.close(() => done());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+async function serve(incoming: IncomingMessage, outgoing: ServerResponse, options: ListenOptions): Promise<void> {
+  for (const [name, value] of Object.entries(options.headers ?? {})) outgoing.setHeader(name, value);
+  const gone = new AbortController();
+  outgoing.on("close", () => gone.abort());
+  let response: Response;
+  try {
+    response = await options.handle(toRequest(incoming, gone.signal));
+  } catch (error) {
+    response = (options.onError ?? errorResponse)(error);
+  }
+  await send(response, incoming, outgoing);
+}
+
+function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
+  const { method = "GET", url = "", headers } = incoming;
+  if (!isPlainTarget(url)) throw new HttpError(400, "This is no address of this server.");
+  const given = new Headers();
+  for (const [name, value] of Object.entries(headers)) {
+    for (const one of Array.isArray(value) ? value : [value ?? ""]) given.append(name, one);
+  }
+  const hasBody = method !== "GET" && method !== "HEAD";
+  // The address is only a frame for the path: who was asked for is in the Host header, where a guard checks it.
+  return new Request(`http://localhost${url}`, {
+    method,
+    headers: given,
+    signal,
+    ...(hasBody && { body: Readable.toWeb(incoming) as ReadableStream<Uint8Array>, duplex: "half" }),
+  });
+}
+
+async function send(response: Response, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  outgoing.statusCode = response.status;
+  response.headers.forEach((value, name) => {
+    if (name !== "set-cookie") outgoing.setHeader(name, value);
+  });
+  const cookies = response.headers.getSetCookie();
+  if (cookies.length > 0) outgoing.setHeader("Set-Cookie", cookies);
+  // What is left of a body that nobody wanted would be read as the next request.
+  if (!incoming.complete) outgoing.setHeader("Connection", "close");
+  if (response.body === null || incoming.method === "HEAD") {
+    await response.body?.cancel();
+    outgoing.end();
+    return;
+  }
+  outgoing.flushHeaders();
+  await pipeline(Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]), outgoing);
+}
+
+function refused(error: NodeJS.ErrnoException, host: string, port: number): Error {
+  switch (error.code) {
+    case "EADDRINUSE":
+      return new ConfigError(`Port ${port} is taken; choose another with --port, or 0 for any.`);
+    case "EACCES":
+      return new ConfigError(`You have no right to listen on port ${port}; choose one above 1023 with --port.`);
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+    case "EADDRNOTAVAIL":
+      return new ConfigError(`${host} is no address of this machine; choose another with --host.`);
+    default:
+      return error;
+  }
+}
+
+function portOf(server: Server): number {
+  return (server.address() as AddressInfo | null)?.port ?? 0;
+}
