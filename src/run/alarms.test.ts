@@ -10,6 +10,8 @@ const HEALTHY = {
   "groups/zero_variance": 0.4,
   "drift/mean": 0,
   "optimizer/skipped": 0,
+  "optimizer/updates": 2,
+  "optimizer/idle": 0,
 };
 const SIGHTED = { "sight/gap": 0.8, "sight/gap_low": 0.5, "sight/gap_high": 1.1, "sight/hash_mismatches": 0 };
 
@@ -41,6 +43,9 @@ describe("each trouble is named, and only that one", () => {
     ["repetition", "train", { "policy/repeated_tokens": 0.7 }],
     ["repetition", "train", { "policy/top_reply": 1 }],
     ["no-variance", "train", { "groups/zero_variance": 1 }],
+    ["no-variance", "train", { "groups/zero_variance": 1, "optimizer/updates": 0, "optimizer/idle": 2 }],
+    ["idle", "train", { "optimizer/updates": 0, "optimizer/idle": 2 }],
+    ["idle", "train", { "optimizer/updates": 0, "optimizer/idle": 1, "groups/unfit": 16 }],
     ["drift", "train", { "drift/mean": 0.2 }],
     ["non-finite", "train", { "policy/loss": Number.NaN }],
     ["non-finite", "train", { "optimizer/skipped": 1 }],
@@ -63,6 +68,12 @@ test("a solved task is quiet, not collapsed, and is told that nothing is left to
   const alarms = findAlarms(run(solved));
   expect(alarms.map(({ kind }) => kind)).toEqual(["no-variance"]);
   expect(alarms[0]?.message).toContain("nothing left to learn");
+});
+
+test("idleness of an estimator that can't take negative rewards is told from that of filters", () => {
+  const still = { "optimizer/updates": 0, "optimizer/idle": 1 };
+  expect(findAlarms(run({ ...still, "groups/unfit": 4 }))[0]?.advice).toContain("maxrl");
+  expect(findAlarms(run({ ...still, "groups/unfit": 0 }))[0]?.advice).toContain("filters");
 });
 
 test("drift of old episodes is told from drift on policy", () => {

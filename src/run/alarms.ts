@@ -4,7 +4,7 @@
  */
 import type { Metrics, RunEvent } from "./events.ts";
 
-export type AlarmKind = "blind" | "entropy" | "repetition" | "no-variance" | "drift" | "non-finite";
+export type AlarmKind = "blind" | "entropy" | "repetition" | "no-variance" | "idle" | "drift" | "non-finite";
 
 export type Alarm = {
   readonly kind: AlarmKind;
@@ -164,6 +164,25 @@ const noVariance: Finder = ({ train }, limits) => {
   };
 };
 
+/** Siblings differ, and yet nothing is learned: filters or the estimator leave every group out. */
+const idle: Finder = ({ train }, limits) => {
+  const updates = lastValues(train, "optimizer/updates", limits.window);
+  const batches = lastValues(train, "optimizer/idle", limits.window);
+  const alike = lastValues(train, "groups/zero_variance", limits.window);
+  if (!updates?.every((count) => count === 0) || !batches?.every((count) => count > 0)) return undefined;
+  if (alike?.every((value) => value >= 1)) return undefined;
+  const unfit = (train.at(-1)?.metrics["groups/unfit"] ?? 0) > 0;
+  return {
+    kind: "idle",
+    level: "warning",
+    step: stepOf(train),
+    message: `In ${limits.window} steps nothing pulled at the weights: no update was made.`,
+    advice: unfit
+      ? "maxrl compares only groups whose rewards are all 0 or more (groups/unfit): use grpo, or rewards without penalties."
+      : "Look at what the filters leave (groups/trained, filter/*, episodes/masked), and at sampling.maxTokens if replies are cut.",
+  };
+};
+
 const drift: Finder = ({ train }, limits) => {
   const values = lastValues(train, "drift/mean", limits.window);
   if (!values?.every((value) => value > limits.drift)) return undefined;
@@ -197,7 +216,7 @@ const nonFinite: Finder = ({ newest }) => {
   };
 };
 
-const FINDERS: readonly Finder[] = [blind, nonFinite, drift, entropy, repetition, noVariance];
+const FINDERS: readonly Finder[] = [blind, nonFinite, drift, entropy, repetition, noVariance, idle];
 
 /** The metric in each of the last `count` training events; undefined unless all of them have it. */
 function lastValues(train: readonly RunEvent[], name: string, count: number): number[] | undefined {

@@ -127,7 +127,7 @@ const STABILITY: readonly Row[] = [
   ["groups/played", "count", "Groups played for this step, refills included."],
   ["groups/trained", "count", "Groups that were trained."],
   ["groups/too_small", "count", "Groups dropped because fewer than two siblings survived.", "lower"],
-  ["groups/zero_variance", "share", "Groups whose siblings all earned the same: nothing to learn from."],
+  ["groups/zero_variance", "share", "Groups of two or more whose siblings all earned the same: nothing to learn from."],
   [
     "groups/unfit",
     "count",

@@ -43,7 +43,8 @@ export function measureEpisodes(trajectories: readonly Trajectory[], prefix: "tr
 export function measureGroups(groups: readonly PlayedGroup[]): Record<string, number> {
   const rewards = groups
     .map((group) => group.trajectories.map((trajectory) => trajectory.reward))
-    .filter((list) => list.length > 0);
+    // One episode has no siblings to differ from.
+    .filter((list) => list.length > 1);
   const spreads = rewards.map((list) => {
     const centre = mean(list);
     return Math.sqrt(mean(list.map((reward) => (reward - centre) ** 2)));

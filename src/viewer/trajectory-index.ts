@@ -250,7 +250,7 @@ export class TrajectoryIndex {
       }
       batch.end = end;
       // What was said before a whole line is for good; what comes after the last may still be being written.
-      batch.damage.push(...missing.slice(named));
+      for (const damage of missing.slice(named)) batch.damage.push(damage);
       named = missing.length;
       if (batch.entries.length < BATCH_ROWS && batch.textEnd - this.#textEnd < BATCH_TEXT) continue;
       await this.#commit(batch, texts);
@@ -287,7 +287,7 @@ export class TrajectoryIndex {
   #add({ step, identity, end, textEnd, entries, damage }: Batch): void {
     const file = this.#files.get(step) ?? this.#file(step, identity);
     file.end = end;
-    file.damage.push(...damage);
+    for (const one of damage) file.damage.push(one);
     for (const entry of entries) {
       file.entries.set(entry.row.key, entry);
       this.#byKey.set(entry.row.key, entry);
