@@ -19,8 +19,8 @@ const [LEAST = 30, MOST = 80] = (process.env.BENCH_LATENCY ?? "30-80").split("-"
 const slowLake = defineEnv({
   id: "bench_slow_lake",
   options: z.strictObject({}),
-  create(): Env {
-    const lake = makeEnv("frozen_lake", { prompt: "brief", maxTurns: 4, cellSize: 16 });
+  async create(): Promise<Env> {
+    const lake = await makeEnv("frozen_lake", { prompt: "brief", maxTurns: 4, cellSize: 16 });
     let delays = new NumpyRandom(0);
     const wire = () => new Promise((resolve) => setTimeout(resolve, LEAST + (MOST - LEAST) * delays.random()));
     return {

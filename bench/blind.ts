@@ -10,9 +10,9 @@ type Move = keyof typeof MOVES;
 
 const lakes = await Promise.all(
   Array.from({ length: LAKES }, async (_, i) => {
-    const world = makeWorld("frozen_lake", { minSteps: 3, cellSize: 16 });
+    const world = await makeWorld("frozen_lake", { minSteps: 3, cellSize: 16 });
     await world.reset(FIRST + i);
-    const saved = world.save?.() as { desc: string[] } | undefined;
+    const saved = (await world.save?.()) as { desc: string[] } | undefined;
     return saved?.desc ?? [];
   }),
 );

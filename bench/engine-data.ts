@@ -135,12 +135,12 @@ const WORLDS = ["maze_2d/easy", "frozen_lake", "sokoban", "sliding_block/easy", 
 export async function realEpisodes({ renderer }: ModelFolder, count: number): Promise<Datum[]> {
   const data: Datum[] = [];
   for (let i = 0; data.length < count; i++) {
-    const env = makeWorldEnv(WORLDS[i % WORLDS.length]!, { maxLongSide: 128, maxTurns: 12 });
+    const env = await makeWorldEnv(WORLDS[i % WORLDS.length]!, { maxLongSide: 128, maxTurns: 12 });
     const random = new NumpyRandom(i);
     const episode = new Conversation();
     episode.append(renderer.prompt(await env.reset(i)));
     for (let over = false; !over; ) {
-      const reply = i % 2 === 0 ? env.oracleReply() : env.randomReply(random);
+      const reply = i % 2 === 0 ? await env.oracleReply() : env.randomReply(random);
       episode.reply(renderer.reply(reply));
       const step = await env.step(reply);
       over = step.terminated || step.truncated;

@@ -35,7 +35,7 @@ async function picture(world: World): Promise<Image> {
 console.log("| world | frame | steps/s | VisGym (Python) | ratio | hashes/s | PNG/s |\n|---|---|---|---|---|---|---|");
 let tooSlow = 0;
 for (const { id } of listEnvs()) {
-  const world = makeWorld(id);
+  const world = await makeWorld(id);
   const lasting = world.actions.filter((spec) => !spec.ends);
   const random = new NumpyRandom(0);
   let seed = 0;

@@ -77,13 +77,13 @@ const walk = defineEnv({
       },
       step() {
         const over = turn++ >= turns;
-        const reward = over ? Math.random() : 0;
+        const rewards = [{ name: "task", value: over ? Math.random() : 0 }];
         return {
           observation: over ? [] : [{ role: "tool", content: [newFrame(), text("You moved. Move again.")] }],
-          reward,
+          rewards,
           terminated: over,
           truncated: false,
-          info: { actions: [], parsed: true, wellFormed: true, valid: true, taskReward: reward, formatReward: 0 },
+          info: { actions: [], parsed: true, wellFormed: true, valid: true },
         };
       },
     };

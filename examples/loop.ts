@@ -20,6 +20,7 @@ import {
   playDemo,
   type Sampler,
   type Sequence,
+  sumRewards,
   TokenLedger,
   textOf,
   type WorldEnv,
@@ -42,7 +43,7 @@ const newLedger = () =>
   new TokenLedger({ contextLength: CONTEXT, imageToken, visionIds: [imageToken, videoToken, visionStart, visionEnd] });
 
 // 1. Warm start: imitate an oracle that plays a random move in 40 % of turns. It knows the way and does not always take it.
-const teacher = makeWorldEnv("frozen_lake", LAKE);
+const teacher = await makeWorldEnv("frozen_lake", LAKE);
 for (let batch = 0; batch < demoBatches; batch++) {
   const sequences: Sequence[] = [];
   for (let i = 0; i < 32; i++) {
@@ -93,7 +94,7 @@ await engine.close();
 
 /** One episode: render what is new, sample a reply, step the environment, until it is over. Only sampled ids will carry loss. */
 async function play(sampler: Sampler, seed: number, sibling: number): Promise<{ sequence: Sequence; reward: number }> {
-  const env: WorldEnv = makeWorldEnv("frozen_lake", LAKE);
+  const env: WorldEnv = await makeWorldEnv("frozen_lake", LAKE);
   const ledger = newLedger();
   const sequence = `${seed}/${sibling}`;
   let reward = 0;
@@ -112,7 +113,7 @@ async function play(sampler: Sampler, seed: number, sibling: number): Promise<{ 
     );
     ledger.sample(sample, turn);
     const step = await env.step(tokenizer.decode(sample.ids, { skipSpecial: true }));
-    reward += step.reward;
+    reward += sumRewards(step.rewards);
     if (step.terminated || step.truncated) break;
     given = renderer.delta(step.observation, { ended: sample.ids.at(-1) === renderer.endOfTurn });
   }

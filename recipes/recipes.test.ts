@@ -70,7 +70,7 @@ describe.each(names)("%s", (name) => {
     const { model, envs, sampling } = loadRecipe(name);
     const { renderer } = await loadFolder(typeof model === "string" ? model : await folderOf(model));
     for (const { env, options } of envs) {
-      const world = makeWorldEnv(env, options);
+      const world = await makeWorldEnv(env, options);
       for (let seed = 0; seed < 4; seed++) {
         const { messages } = await playDemo(env, world, seed, {}, { probability: 0.5, labels: "played" });
         const replies = messages

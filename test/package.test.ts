@@ -61,10 +61,10 @@ describe("the packed tarball in an empty project", () => {
       import { makeEnv, makeWorld, NumpyRandom } from "saccade";
       import { Image } from "saccade/core";
       import { encodePng } from "saccade/images";
-      const env = makeEnv("maze_2d/easy");
+      const env = await makeEnv("maze_2d/easy");
       const [first] = await env.reset(3);
       const picture = first.content.find((part) => part.type === "image").image;
-      console.log(picture instanceof Image, encodePng(picture).length > 100, makeWorld("sokoban").actions.length, new NumpyRandom(0).random());`;
+      console.log(picture instanceof Image, encodePng(picture).length > 100, (await makeWorld("sokoban")).actions.length, new NumpyRandom(0).random());`;
     writeFileSync(join(folder, "program.mjs"), program);
     const { stdout, stderr } = spawnSync(process.execPath, ["program.mjs"], { cwd: folder, encoding: "utf8" });
     expect(stderr).toBe("");

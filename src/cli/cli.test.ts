@@ -59,7 +59,7 @@ describe("saccade demos", () => {
     expect(saccade(resumed).status).toBe(0);
     expect(readFileSync(join(folder, "cut.jsonl"), "utf8")).toBe(expected.replaceAll("whole.frames", "cut.frames"));
 
-    const env = makeWorldEnv("sokoban");
+    const env = await makeWorldEnv("sokoban");
     for await (const demo of readDemos(join(folder, "whole.jsonl"))) {
       expect(demo.success).toBe(true);
       const [first] = await env.reset(demo.seed);

@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import { ConfigError } from "../core/index.ts";
-import { countDemos, DemoWriter, makeWorldEnv, playDemo } from "../envs/index.ts";
+import { countDemos, DemoWriter, makeEnv, playDemo, WorldEnv } from "../envs/index.ts";
 import { checkWritable, collect, EXIT, envOptions, onInterrupt, Progress, wholeNumber } from "./common.ts";
 
 type Flags = {
@@ -38,7 +38,8 @@ export function demosCommand(): Command {
 async function runDemos(name: string, flags: Flags): Promise<void> {
   const options = envOptions(flags);
   checkWritable(flags.out, "--out");
-  const env = await makeWorldEnv(name, options);
+  const env = await makeEnv(name, options);
+  const mostTurns = env instanceof WorldEnv ? env.options.maxTurns : Number.POSITIVE_INFINITY;
   const noise = { probability: flags.noise, labels: flags.labels };
   const given = Object.keys(options).length > 0 ? { options } : {};
   startFile(flags.out, flags.resume === true);
@@ -62,7 +63,7 @@ async function runDemos(name: string, flags: Flags): Promise<void> {
       return;
     }
     const demo = await playDemo(name, env, flags.seed + episode, given.options, noise);
-    if (!demo.success && demo.turns >= env.options.maxTurns) outOfTurns += 1;
+    if (!demo.success && demo.turns >= mostTurns) outOfTurns += 1;
     else if (!demo.success) failed += 1;
     appendFileSync(flags.out, `${writer.row(demo)}\n`);
     progress.update(episode + 1);

@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { Command } from "commander";
 import { ConfigError, EnvError, imagesOf, isImage, type Message, NumpyRandom, textOf } from "../core/index.ts";
-import { type Env, makeEnv, makeProtocol, type Step, WorldEnv } from "../envs/index.ts";
+import { type Env, makeEnv, makeProtocol, type Step, sumRewards, WorldEnv } from "../envs/index.ts";
 import { encodeGif, halfBlocks } from "../images/index.ts";
 import { captioned, type Frame } from "./captions.ts";
 import { checkWritable, collect, envOptions, wholeNumber } from "./common.ts";
@@ -73,7 +73,7 @@ async function playOne(env: Env, replies: Replies, flags: Flags): Promise<void> 
     if (reply === undefined) break;
     if (!quiet && byMachine) process.stdout.write(`> ${reply}\n`);
     last = await env.step(reply);
-    total += last.reward;
+    total += sumRewards(last.rewards);
     if (quiet) process.stdout.write(`${JSON.stringify(jsonLine(turn, flags.seed, reply, seen, last))}\n`);
     // What was played is on film already, action by action; a reply without an action is shown as it left things.
     show(last.observation, env instanceof WorldEnv && last.info.parsed ? undefined : `${turn}: (no action)`);
@@ -92,10 +92,14 @@ function writeFilm(file: string, film: readonly Frame[], last: Step | undefined)
 }
 
 function machineReplies(env: Env, flags: Flags): Replies {
-  if (!(env instanceof WorldEnv)) throw new ConfigError("--oracle and --random need an environment made of a world.");
-  if (flags.oracle) return async () => env.oracleReply();
+  const agent = flags.oracle ? "oracle" : "random";
   const random = new NumpyRandom(flags.seed);
-  return async () => env.randomReply(random);
+  return async () => {
+    const reply = await env.builtinReply?.(agent, random.integers(0, 2 ** 31));
+    if (reply === undefined) throw new ConfigError(`--${agent}: this environment has no ${agent} agent.`);
+    if (reply === null) throw new EnvError(`The ${agent} finds no way to succeed from here.`);
+    return reply;
+  };
 }
 
 /** Lines a person or a script writes. A bare command (`left`) is put into the protocol's form for them. */
@@ -129,7 +133,8 @@ function jsonLine(turn: number, seed: number, reply: string, seen: readonly Mess
     turn,
     seed,
     reply,
-    reward: step.reward,
+    reward: sumRewards(step.rewards),
+    rewards: step.rewards,
     terminated: step.terminated,
     truncated: step.truncated,
     feedback: step.info.feedback ?? null,

@@ -78,7 +78,7 @@ async function envsOf(files: readonly string[]): Promise<EnvMix[]> {
       const mix: EnvMix = { env, options: options as Record<string, unknown> };
       found.set(key, mix);
       try {
-        makeEnv(env, mix.options);
+        await makeEnv(env, mix.options);
       } catch (error) {
         if (!(error instanceof ConfigError)) throw error;
         unknown.add(key);

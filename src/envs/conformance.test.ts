@@ -31,39 +31,39 @@ async function wander(world: World, random: NumpyRandom, steps: number): Promise
 
 describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
   test(`the oracle succeeds on ${SEEDS} seeds`, async () => {
-    const world = makeWorld(it.id, settings(it));
+    const world = await makeWorld(it.id, settings(it));
     const failed: number[] = [];
     for (let seed = 0; seed < SEEDS; seed++) {
       await world.reset(seed);
       let ended = false;
       let reward = 0;
-      for (const action of world.solve?.() ?? []) {
+      for (const action of (await world.solve?.()) ?? []) {
         const outcome = await world.act(action);
         reward += outcome.reward;
         ended = outcome.ended;
       }
-      if (!(ended && world.success && reward === 1)) failed.push(seed);
+      if (!(ended && (await world.success()) && reward === 1)) failed.push(seed);
     }
     expect(failed).toEqual([]);
   });
 
   test("the oracle finds its way back after random play", async () => {
-    const world = makeWorld(it.id, settings(it));
+    const world = await makeWorld(it.id, settings(it));
     let solvable = 0;
     for (let seed = 0; seed < 40; seed++) {
       await world.reset(seed);
       await wander(world, new NumpyRandom(seed), 8);
-      const plan = world.solve?.() ?? [];
+      const plan = (await world.solve?.()) ?? [];
       if (plan.length === 0) continue; // a box in a corner, a fall into a hole
       solvable += 1;
       for (const action of plan) await world.act(action);
-      expect(world.success, `seed ${seed}`).toBe(true);
+      expect(await world.success(), `seed ${seed}`).toBe(true);
     }
     expect(solvable).toBeGreaterThan(4);
   });
 
   test("stopping at once succeeds no more often than the published floor", async () => {
-    const world = makeWorld(it.id, settings(it));
+    const world = await makeWorld(it.id, settings(it));
     const stop = world.actions.find((action) => action.name === "stop");
     if (stop === undefined) return; // these worlds end by themselves: an agent that does nothing earns nothing
     let solved = 0;
@@ -71,33 +71,33 @@ describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
       await world.reset(seed);
       const outcome = await world.act({ name: "stop", payload: "stop" });
       expect(outcome.ended).toBe(true);
-      if (world.success) solved += 1;
+      if (await world.success()) solved += 1;
     }
     expect(solved / SEEDS).toBeLessThanOrEqual(0.02);
   });
 
   test("a seed gives the same picture whatever was played before", async () => {
-    const used = makeWorld(it.id, settings(it));
+    const used = await makeWorld(it.id, settings(it));
     for (const seed of [0, 1, 7, 4_294_967_296, 9_007_199_254_740_991]) {
-      const fresh = makeWorld(it.id, settings(it));
+      const fresh = await makeWorld(it.id, settings(it));
       await fresh.reset(seed);
       await used.reset(seed + (seed > 10 ? -1 : 1));
       await wander(used, new NumpyRandom(seed), 12);
       await used.reset(seed);
       expect((await frame(used)).hash).toBe((await frame(fresh)).hash);
-      expect(used.save?.()).toEqual(fresh.save?.());
+      expect(await used.save?.()).toEqual(await fresh.save?.());
     }
   });
 
   test("a saved episode has the same future when loaded elsewhere", async () => {
     for (let seed = 0; seed < 12; seed++) {
-      const first = makeWorld(it.id, settings(it));
-      const second = makeWorld(it.id, settings(it));
+      const first = await makeWorld(it.id, settings(it));
+      const second = await makeWorld(it.id, settings(it));
       await first.reset(seed);
       await wander(first, new NumpyRandom(seed), 5);
-      const state = JSON.parse(JSON.stringify(first.save?.()));
+      const state = JSON.parse(JSON.stringify(await first.save?.()));
       await second.reset(seed + 1000);
-      second.load?.(state);
+      await second.load?.(state);
       const random = new NumpyRandom(seed);
       for (let step = 0; step < 10; step++) {
         expect((await frame(second)).hash).toBe((await frame(first)).hash);
@@ -107,14 +107,16 @@ describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
         expect(await second.act(action)).toEqual(outcome);
         if (outcome.ended) break;
       }
-      expect(second.success).toBe(first.success);
+      expect(await second.success()).toBe(await first.success());
     }
   });
 
   test(`${REPLIES} random, malformed and adversarial replies never throw or end an episode by their form`, async () => {
     const protocols = ["tuple", "keyword", "think", "world-model", "tool-call"] as const;
-    const envs = protocols.map((protocol) =>
-      makeWorldEnv(it.id, { ...settings(it), protocol, observation: "text", maxTurns: 1e9 }),
+    const envs = await Promise.all(
+      protocols.map((protocol) =>
+        makeWorldEnv(it.id, { ...settings(it), protocol, observation: "text", maxTurns: 1e9 }),
+      ),
     );
     const random = new NumpyRandom(1);
     const junk = fc.sample(

@@ -7,6 +7,7 @@ import type { Awaitable } from "../core/json.ts";
 import type { Action } from "./action.ts";
 import type { Env } from "./env.ts";
 import type { World } from "./world.ts";
+import type { Scorer } from "./world-env.ts";
 
 export type OptionsSchema = z.ZodObject;
 
@@ -31,7 +32,9 @@ export type WorldDefinition<S extends OptionsSchema = OptionsSchema> = {
   readonly formatBonus: number;
   /** Turn limit, by difficulty or for all. */
   readonly maxTurns: number | Readonly<Record<string, number>>;
-  create(options: z.output<S>): World;
+  /** Pays for what replies say, beside what the world pays for what they do. */
+  readonly score?: Scorer;
+  create(options: z.output<S>): Awaitable<World>;
 };
 
 /** An environment that is not made of a world and a protocol. */
@@ -40,7 +43,7 @@ export type EnvDefinition<S extends OptionsSchema = OptionsSchema> = {
   readonly id: string;
   readonly summary: string;
   readonly options: S;
-  create(options: z.output<S>): Env;
+  create(options: z.output<S>): Awaitable<Env>;
   /**
    * How many episodes there are, where they are rows of data: seed i is row i, from 0. Absent: every seed is an episode. A source
    * `{ records, env }` names its file in the option `data`.
@@ -53,7 +56,7 @@ export type WorldInput<S extends OptionsSchema, A extends Action> = Partial<
   Omit<WorldDefinition<S>, "kind" | "id" | "create">
 > & {
   readonly id: string;
-  create(options: z.output<S>): World<A>;
+  create(options: z.output<S>): Awaitable<World<A>>;
 };
 
 const noOptions = z.strictObject({});

@@ -15,9 +15,9 @@ import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
 import { fromOpenAI, toOpenAI } from "../images/openai.ts";
 import { encodePng } from "../images/png.ts";
+import { type BuiltinAgent, type Env, sumRewards } from "./env.ts";
 import { readJsonLines } from "./jsonl.ts";
 import type { Options } from "./registry.ts";
-import type { WorldEnv } from "./world-env.ts";
 
 export type Noise = {
   /** How often a random action is played instead of the oracle's; never one that ends the episode. */
@@ -44,7 +44,7 @@ export type Demo = {
  */
 export async function playDemo(
   name: string,
-  env: WorldEnv,
+  env: Env,
   seed: number,
   options?: Options,
   noise: Noise = { probability: 0, labels: "played" },
@@ -52,14 +52,14 @@ export async function playDemo(
   const messages: Message[] = [...(await env.reset(seed))];
   const random = new NumpyRandom(mixSeed("demo", seed));
   let reward = 0;
-  for (;;) {
+  for (let turns = 1; ; turns++) {
     const noisy = noise.probability > 0 && random.random() < noise.probability;
     // After a mistake that can't be mended (a box in a corner) the oracle has nothing to say: play on at random.
-    const oracle = noisy && noise.labels === "played" ? undefined : oracleReply(env);
-    const reply = noisy || oracle === undefined ? env.noisyReply(random) : oracle;
+    const oracle = noisy && noise.labels === "played" ? undefined : ((await said(env, "oracle", seed)) ?? undefined);
+    const reply = noisy || oracle === undefined ? await slip(env, random) : oracle;
     const step = await env.step(reply);
     messages.push(assistant(noise.labels === "oracle" && oracle !== undefined ? oracle : reply));
-    reward += step.reward;
+    reward += sumRewards(step.rewards);
     if (step.terminated || step.truncated) {
       const success = step.success === true;
       return {
@@ -70,16 +70,25 @@ export async function playDemo(
         messages,
         reward,
         success,
-        turns: env.turn,
+        turns,
       };
     }
     messages.push(...step.observation);
   }
 }
 
-function oracleReply(env: WorldEnv): string | undefined {
-  if (env.world.solve === undefined) throw new EnvError("This world has no oracle: it does not implement solve().");
-  return env.world.solve().length === 0 ? undefined : env.oracleReply();
+/** A random action in the oracle's place. */
+async function slip(env: Env, random: NumpyRandom): Promise<string> {
+  const seed = random.integers(0, 2 ** 31);
+  return (await env.builtinReply?.("slip", seed)) ?? (await said(env, "random", seed)) ?? "";
+}
+
+/** Null where the agent has nothing to say. */
+async function said(env: Env, agent: BuiltinAgent, seed: number): Promise<string | null> {
+  const reply = await env.builtinReply?.(agent, seed);
+  if (reply !== undefined) return reply;
+  const how = agent === "oracle" ? " (a world's is solve(), an environment's builtinReply())" : "";
+  throw new EnvError(`This environment has no ${agent} agent${how}, so it has no demonstrations.`);
 }
 
 /** Writes demonstrations as JSON lines, frames beside them unless `embed`. */

@@ -6,6 +6,12 @@
 import type { Action, ActionSpec } from "./action.ts";
 import type { PromptStyle } from "./world.ts";
 
+/** [start, end) in UTF-16 units of the reply. */
+export type Span = readonly [start: number, end: number];
+
+/** What stands in a tag, without the white space around it. */
+export type Section = { readonly text: string; readonly span: Span };
+
 export type ParsedReply = {
   /** Actions that fit the world's specs, in order; empty when nothing could be read. */
   readonly actions: readonly Action[];
@@ -13,10 +19,10 @@ export type ParsedReply = {
   readonly wellFormed: boolean;
   /** When no action (or not every action) could be read: one sentence that tells the model what to write instead. */
   readonly problem?: string;
-  /** Text of each tag found (`think`, `observation`, `prediction`, …). */
-  readonly sections: Readonly<Record<string, string>>;
-  /** Where the action stands in the reply: [start, end) in UTF-16 units, for viewers. */
-  readonly span?: readonly [number, number];
+  /** Each tag found (`think`, `observation`, `prediction`, …), and where. */
+  readonly sections: Readonly<Record<string, Section>>;
+  /** Where the action stands in the reply, for viewers. */
+  readonly span?: Span;
 };
 
 /**

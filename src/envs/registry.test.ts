@@ -25,8 +25,9 @@ function file(name: string, code: string): string {
 }
 
 describe("names", () => {
-  test("an id without a difficulty means the first one", () => {
-    expect(makeWorld("maze_2d").task("brief", "image")).toBe(makeWorld("maze_2d/easy").task("brief", "image"));
+  test("an id without a difficulty means the first one", async () => {
+    const [plain, easyOne] = [await makeWorld("maze_2d"), await makeWorld("maze_2d/easy")];
+    expect(await plain.task("brief", "image")).toBe(await easyOne.task("brief", "image"));
     const easy = listEnvs().find((env) => env.id === "maze_2d/easy");
     expect(easy).toMatchObject({ protocol: "tuple", maxTurns: 20, options: { width: 9, height: 9 } });
   });
@@ -37,14 +38,14 @@ describe("names", () => {
     ["sokoban/easy", 'write "sokoban"'],
     ["maze_2d/easy/x", "Known ids"],
     ["./no/such/file.ts", "There is no file"],
-  ])("%s is refused with a hint", (name, hint) => {
-    expect(() => makeEnv(name)).toThrow(hint);
+  ])("%s is refused with a hint", async (name, hint) => {
+    await expect(makeEnv(name)).rejects.toThrow(hint);
   });
 
-  test("an id can be registered once", () => {
-    const world = makeWorld("sokoban");
+  test("an id can be registered once", async () => {
+    const world = await makeWorld("sokoban");
     register(defineWorld({ id: "registry_test", create: () => world }));
-    expect(makeWorld("registry_test")).toBe(world);
+    expect(await makeWorld("registry_test")).toBe(world);
     expect(() => register(defineWorld({ id: "registry_test", create: () => world }))).toThrow("already registered");
     expect(() => register(defineWorld({ id: "Bad Id", create: () => world }))).toThrow("lower-case");
   });
@@ -61,12 +62,12 @@ describe("options", () => {
     ["frozen_lake", { protocol: "telepathy" }, 'no protocol "telepathy"'],
     ["frozen_lake", { protocol: { name: "think", depth: 3 } }, "depth"],
     ["frozen_lake", { formatReward: { kind: "gift" } }, 'option "formatReward'],
-  ])("%s with %j names what is wrong", (name, options, hint) => {
-    expect(() => makeEnv(name, options as Record<string, unknown>)).toThrow(hint);
+  ])("%s with %j names what is wrong", async (name, options, hint) => {
+    await expect(makeEnv(name, options as Record<string, unknown>)).rejects.toThrow(hint);
   });
 
-  test("the user's options win over a variant's, and a variant's over a difficulty's", () => {
-    const options = (given: Record<string, unknown>) => {
+  test("the user's options win over a variant's, and a variant's over a difficulty's", async () => {
+    const options = async (given: Record<string, unknown>) => {
       let seen: unknown;
       const definition = defineWorld({
         id: `preset_test_${Object.keys(given).length}`,
@@ -79,34 +80,34 @@ describe("options", () => {
         },
       });
       register(definition);
-      makeWorld(definition.id, given);
+      await makeWorld(definition.id, given);
       return seen;
     };
-    expect(options({})).toEqual({ a: 2, b: 3, c: 1 });
-    expect(options({ b: 9 })).toEqual({ a: 2, b: 9, c: 1 });
-    expect(options({ variant: "other", c: 5 })).toEqual({ a: 2, b: 2, c: 5 });
+    expect(await options({})).toEqual({ a: 2, b: 3, c: 1 });
+    expect(await options({ b: 9 })).toEqual({ a: 2, b: 9, c: 1 });
+    expect(await options({ variant: "other", c: 5 })).toEqual({ a: 2, b: 2, c: 5 });
   });
 });
 
 describe("files", () => {
-  test("a file shares this copy of Saccade, whatever folder it lies in", () => {
+  test("a file shares this copy of Saccade, whatever folder it lies in", async () => {
     const path = file(
       "shared.ts",
       `import { defineWorld, Image, makeWorld } from "saccade";
-       export default defineWorld({ id: "shared", difficulties: { easy: {}, hard: {} }, maxTurns: 3, create: () => Object.assign(makeWorld("sokoban"), { Image }) });`,
+       export default defineWorld({ id: "shared", difficulties: { easy: {}, hard: {} }, maxTurns: 3, create: async () => Object.assign(await makeWorld("sokoban"), { Image }) });`,
     );
-    const env = makeWorldEnv(`${path}#hard`);
+    const env = await makeWorldEnv(`${path}#hard`);
     expect(env.options.maxTurns).toBe(3);
-    expect(makeWorld(path)).toMatchObject({ Image: expect.any(Function) });
-    expect(() => makeWorld(`${path}#extreme`)).toThrow('"easy", "hard"');
+    expect(await makeWorld(path)).toMatchObject({ Image: expect.any(Function) });
+    await expect(makeWorld(`${path}#extreme`)).rejects.toThrow('"easy", "hard"');
   });
 
   test.each([
     ["syntax.ts", "export default {", "could not be loaded"],
     ["throws.ts", "throw new Error('boom')", "boom"],
     ["empty.ts", "export const x = 1", "defineWorld"],
-  ])("%s fails with a clear message", (name, code, hint) => {
-    expect(() => makeEnv(file(name, code))).toThrow(hint);
+  ])("%s fails with a clear message", async (name, code, hint) => {
+    await expect(makeEnv(file(name, code))).rejects.toThrow(hint);
   });
 
   test("an environment that is no world is made as its author wrote it", async () => {
@@ -117,19 +118,19 @@ describe("files", () => {
         reset: () => [user(text(word))],
         step: (reply) => ({
           observation: [],
-          reward: Number(reply === word),
+          rewards: [{ name: "task", value: Number(reply === word) }],
           terminated: true,
           truncated: false,
-          info: { actions: [], parsed: true, wellFormed: true, valid: true, taskReward: 0, formatReward: 0 },
+          info: { actions: [], parsed: true, wellFormed: true, valid: true },
         }),
       }),
     });
     register(definition);
-    const env = makeEnv("echo_test", { word: "ho" });
+    const env = await makeEnv("echo_test", { word: "ho" });
     expect(await env.reset(0)).toEqual([user(text("ho"))]);
-    expect((await env.step("ho")).reward).toBe(1);
-    expect(() => makeEnv("echo_test", { wrod: "ho" })).toThrow('unknown option "wrod"');
-    expect(() => makeWorld("echo_test")).toThrow("makeEnv");
+    expect((await env.step("ho")).rewards).toEqual([{ name: "task", value: 1 }]);
+    await expect(makeEnv("echo_test", { wrod: "ho" })).rejects.toThrow('unknown option "wrod"');
+    await expect(makeWorld("echo_test")).rejects.toThrow("makeEnv");
     register(defineEnv({ ...definition, id: "required_test", options: z.strictObject({ word: z.string() }) }));
     expect(listEnvs().find((env) => env.id === "required_test")).toMatchObject({ options: {} });
   });

@@ -68,10 +68,30 @@ function defaultOptions(definition: WorldDefinition, difficulty: string | undefi
   }
 }
 
-export function makeWorld(name: string, options: Options = {}): World {
+export async function makeWorld(name: string, options: Options = {}): Promise<World> {
   const { definition, difficulty } = find(name);
   if (definition.kind === "env") throw new ConfigError(`"${name}" is an environment without a world: use makeEnv.`);
-  return definition.create(worldOptions(definition, difficulty, options));
+  return checkWorld(await definition.create(worldOptions(definition, difficulty, options)), name);
+}
+
+/** A user's `create` may return anything. */
+function checkWorld(world: World, name: string): World {
+  const methods = ["reset", "act", "observe", "task", "success"] as const;
+  const missing = methods.filter((method) => typeof world?.[method] !== "function");
+  if (!Array.isArray(world?.actions))
+    throw new ConfigError(`${name}: create() made a world without \`actions\`, a list.`);
+  if (missing.length === 0) return world;
+  throw new ConfigError(
+    `${name}: create() made a world without the method ${missing.map((m) => `${m}()`).join(", ")}.`,
+  );
+}
+
+function checkEnv(env: Env, name: string): Env {
+  const missing = (["reset", "step"] as const).filter((method) => typeof env?.[method] !== "function");
+  if (missing.length === 0) return env;
+  throw new ConfigError(
+    `${name}: create() made an environment without the method ${missing.map((m) => `${m}()`).join(", ")}.`,
+  );
 }
 
 const protocolSchema = z.union([
@@ -121,29 +141,31 @@ export async function envRows(name: string, options: Options = {}): Promise<numb
 }
 
 /** A `WorldEnv` for a world; an environment of another kind as its author made it. */
-export function makeEnv(name: string, options: EnvOptions & Options = {}): WorldEnv | Env {
+export async function makeEnv(name: string, options: EnvOptions & Options = {}): Promise<WorldEnv | Env> {
   const { definition } = find(name);
-  if (definition.kind === "env") return definition.create(check(definition.options, options, name));
-  return makeWorldEnv(name, options);
+  if (definition.kind !== "env") return makeWorldEnv(name, options);
+  return checkEnv(await definition.create(check(definition.options, options, name)), name);
 }
 
 /** `makeEnv` for callers that need the world inside (oracles, saved episodes, pictures). */
-export function makeWorldEnv(name: string, options: EnvOptions & Options = {}): WorldEnv {
+export async function makeWorldEnv(name: string, options: EnvOptions & Options = {}): Promise<WorldEnv> {
   const { definition, difficulty } = find(name);
   if (definition.kind === "env") throw new ConfigError(`"${name}" is not made of a world and a protocol.`);
   const known = Object.keys(envOptionsShape);
   const entries = Object.entries(options);
   const forEnv = Object.fromEntries(entries.filter(([key]) => known.includes(key)));
   const forWorld = Object.fromEntries(entries.filter(([key]) => !known.includes(key)));
-  const world = definition.create(worldOptions(definition, difficulty, forWorld, known));
+  const ownOptions = worldOptions(definition, difficulty, forWorld, known);
   const settings = check(envOptionsSchema, forEnv, name);
   const { maxTurns, maxActions, protocol: wanted, formatReward, maxLongSide, ...rest } = settings;
   const protocol = resolveProtocol(wanted ?? definition.protocol, definition, maxActions);
+  const world = checkWorld(await definition.create(ownOptions), name);
   return new WorldEnv(world, protocol, {
     ...rest,
     maxTurns: maxTurns ?? turnLimit(definition, difficulty),
     formatReward: formatReward ?? protocol.formatReward,
     ...(maxLongSide === undefined ? {} : { maxLongSide }),
+    ...(definition.score === undefined ? {} : { score: definition.score }),
   });
 }
 

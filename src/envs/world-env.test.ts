@@ -6,53 +6,94 @@ import {
   makeWorldEnv,
   NumpyRandom,
   playDemo,
+  type RewardPart,
   register,
   stopAction,
+  sumRewards,
   textOf,
+  type World,
+  type WorldEnv,
 } from "../index.ts";
+import { frozenLake } from "./worlds/frozen-lake.ts";
+import { maze2d } from "./worlds/maze-2d.ts";
 
 const WRONG = "I would rather not.";
 
 /** Plays the oracle to the end; `spoil` replaces its replies on some turns. */
-async function play(
-  env: ReturnType<typeof makeWorldEnv>,
-  seed: number,
-  spoil: (turn: number) => string | undefined = () => undefined,
-) {
+async function play(env: WorldEnv, seed: number, spoil: (turn: number) => string | undefined = () => undefined) {
   await env.reset(seed);
   const steps = [];
   for (;;) {
-    const step = await env.step(spoil(env.turn + 1) ?? env.oracleReply());
+    const step = await env.step(spoil(env.turn + 1) ?? (await env.oracleReply()));
     steps.push(step);
     if (step.terminated || step.truncated) return steps;
   }
 }
-const total = (steps: { reward: number }[]) => steps.reduce((sum, step) => sum + step.reward, 0);
+const paid = ({ rewards }: { rewards: readonly RewardPart[] }) => sumRewards(rewards);
+const total = (steps: { rewards: readonly RewardPart[] }[]) => steps.reduce((sum, step) => sum + paid(step), 0);
 
 describe("rewards", () => {
   test("without format reward the task's reward is paid when it is earned", async () => {
-    const steps = await play(makeWorldEnv("maze_2d/easy"), 0);
-    expect(steps.map((step) => step.reward)).toEqual([...steps.slice(1).map(() => 0), 1]);
-    expect(steps.at(-1)).toMatchObject({ terminated: true, success: true, info: { taskReward: 1, formatReward: 0 } });
+    const steps = await play(await makeWorldEnv("maze_2d/easy"), 0);
+    expect(steps.map(paid)).toEqual([...steps.slice(1).map(() => 0), 1]);
+    expect(steps.at(-1)).toMatchObject({ terminated: true, success: true, rewards: [{ name: "task", value: 1 }] });
   });
 
   test("a mixture pays 0.8 of the task and 0.2 of the share of well-formed turns, at the end", async () => {
-    const env = makeWorldEnv("maze_2d/easy", { protocol: { name: "tuple", tags: true }, maxTurns: 40 });
+    const env = await makeWorldEnv("maze_2d/easy", { protocol: { name: "tuple", tags: true }, maxTurns: 40 });
     expect(total(await play(env, 0))).toBeCloseTo(1);
     const steps = await play(env, 0, (turn) => (turn <= 3 ? WRONG : undefined));
     expect(total(steps)).toBeCloseTo(0.8 + 0.2 * ((steps.length - 3) / steps.length));
-    expect(steps.slice(0, -1).every((step) => step.reward === 0)).toBe(true);
+    expect(steps.slice(0, -1).every((step) => paid(step) === 0)).toBe(true);
   });
 
   test("the format share of a mixture is paid at the turn limit too", async () => {
-    const env = makeWorldEnv("maze_2d/easy", { protocol: { name: "tuple", tags: true }, maxTurns: 4 });
+    const env = await makeWorldEnv("maze_2d/easy", { protocol: { name: "tuple", tags: true }, maxTurns: 4 });
     const steps = await play(env, 0, (turn) => (turn === 2 ? WRONG : undefined));
     expect(steps.at(-1)).toMatchObject({ truncated: true, terminated: false, success: false });
     expect(total(steps)).toBeCloseTo(0.2 * (3 / 4));
   });
 
+  test("an episode that is cut short is paid the format share it has earned, once", async () => {
+    const env = await makeWorldEnv("maze_2d/easy", { protocol: { name: "tuple", tags: true }, maxTurns: 40 });
+    await env.reset(0);
+    for (const reply of [await env.oracleReply(), WRONG, WRONG, WRONG]) expect(paid(await env.step(reply))).toBe(0);
+    expect(env.truncate()).toEqual([{ name: "format", value: 0.2 * (1 / 4) }]);
+    expect(env.truncate()).toEqual([]);
+    await expect(env.step(WRONG)).rejects.toThrow("over");
+  });
+
+  test("a definition's scorer sees the sections of a reply before and after its actions, and pays in their place", async () => {
+    const seen: string[] = [];
+    const maze = maze2d.create(maze2d.options.parse({}));
+    const definition = defineWorld({
+      id: "scored_test",
+      protocol: "world-model",
+      create: () => maze,
+      async score({ when, reply, parsed, world }) {
+        const said = parsed.sections[when === "before" ? "observation" : "prediction"];
+        if (said === undefined) return [];
+        seen.push(`${when} ${JSON.stringify(await world.observe("text")).length > 0} ${reply.slice(...said.span)}`);
+        return [{ name: when === "before" ? "seen" : "foreseen", value: 0.25, span: said.span }];
+      },
+    });
+    register(definition);
+    const env = await makeWorldEnv("scored_test", { formatReward: { kind: "none" } });
+    await env.reset(0);
+    const reply = "<observation>wall</observation><think>t</think><answer>up</answer><prediction>gap</prediction>";
+    const { rewards, info } = await env.step(reply);
+    expect(seen).toEqual(["before true wall", "after true gap"]);
+    expect(rewards).toEqual([
+      { name: "task", value: 0 },
+      { name: "seen", value: 0.25, span: [13, 17] },
+      { name: "foreseen", value: 0.25, span: [reply.indexOf("gap"), reply.indexOf("gap") + 3] },
+    ]);
+    expect(info.sections?.think?.text).toBe("t");
+    expect((await env.step(WRONG)).rewards).toEqual([{ name: "task", value: 0 }]);
+  });
+
   test("a bonus is paid on every well-formed turn, with the world's usual amount", async () => {
-    const env = makeWorldEnv("sokoban", {
+    const env = await makeWorldEnv("sokoban", {
       protocol: { name: "think" },
       maxActions: 1,
       minSolution: 4,
@@ -60,17 +101,23 @@ describe("rewards", () => {
       maxTurns: 9,
     });
     const steps = await play(env, 1, (turn) => (turn === 1 ? WRONG : undefined));
-    expect(steps[0]).toMatchObject({ reward: 0, info: { parsed: false } });
+    expect(steps[0]).toMatchObject({
+      rewards: [
+        { name: "task", value: 0 },
+        { name: "format", value: 0 },
+      ],
+      info: { parsed: false },
+    });
     expect(total(steps)).toBeCloseTo(1 + 0.1 * (steps.length - 1));
-    const own = makeWorldEnv("sokoban", { protocol: { name: "think", bonus: 0.5 } });
+    const own = await makeWorldEnv("sokoban", { protocol: { name: "think", bonus: 0.5 } });
     expect(own.options.formatReward).toEqual({ kind: "bonus", bonus: 0.5 });
-    expect(makeWorldEnv("frozen_lake").options.formatReward).toEqual({ kind: "bonus", bonus: 0.02 });
+    expect((await makeWorldEnv("frozen_lake")).options.formatReward).toEqual({ kind: "bonus", bonus: 0.02 });
   });
 });
 
 describe("turns", () => {
   test("a turn plays at most maxActions actions, and stops at the end of the episode", async () => {
-    const env = makeWorldEnv("frozen_lake", { board: ["SFFFG"], maxActions: 3 });
+    const env = await makeWorldEnv("frozen_lake", { board: ["SFFFG"], maxActions: 3 });
     await env.reset(0);
     const first = await env.step("<think>go</think><answer>right, right, right, right, right</answer>");
     expect(first.info.actions).toHaveLength(3);
@@ -80,14 +127,14 @@ describe("turns", () => {
   });
 
   test("standing on the goal without stopping is no success", async () => {
-    const env = makeWorldEnv("maze_2d/easy", { maxTurns: 12 }); // the plan of seed 0 has 12 moves and a stop
+    const env = await makeWorldEnv("maze_2d/easy", { maxTurns: 12 }); // the plan of seed 0 has 12 moves and a stop
     const steps = await play(env, 0);
     expect(steps).toHaveLength(12);
-    expect(steps.at(-1)).toMatchObject({ truncated: true, success: false, reward: 0 });
+    expect(steps.at(-1)).toMatchObject({ truncated: true, success: false, rewards: [{ value: 0 }] });
   });
 
   test("stepping before a reset or after the end is the caller's error", async () => {
-    const env = makeWorldEnv("frozen_lake", { maxTurns: 1 });
+    const env = await makeWorldEnv("frozen_lake", { maxTurns: 1 });
     await expect(env.step("x")).rejects.toThrow("reset");
     await env.reset(0);
     await env.step(WRONG);
@@ -96,20 +143,58 @@ describe("turns", () => {
   });
 
   test("a saved episode goes on where it was", async () => {
-    const env = makeWorldEnv("sokoban", { minSolution: 5, maxSolution: 5, maxActions: 1 });
+    const env = await makeWorldEnv("sokoban", { minSolution: 5, maxSolution: 5, maxActions: 1 });
     await env.reset(4);
-    await env.step(env.oracleReply());
-    const state = JSON.parse(JSON.stringify(env.save()));
-    const other = makeWorldEnv("sokoban", { maxActions: 1 });
-    other.load(state);
+    await env.step(await env.oracleReply());
+    const state = JSON.parse(JSON.stringify(await env.save()));
+    const other = await makeWorldEnv("sokoban", { maxActions: 1 });
+    await other.load(state);
     expect(other.turn).toBe(1);
-    expect(await other.step(other.oracleReply())).toEqual(await env.step(env.oracleReply()));
+    expect(await other.step(await other.oracleReply())).toEqual(await env.step(await env.oracleReply()));
+  });
+});
+
+describe("slow worlds", () => {
+  /** The world behind promises that take a while. */
+  function slowly(world: World): World {
+    const later = async <T>(work: () => T): Promise<Awaited<T>> => {
+      await new Promise((resolve) => setImmediate(resolve));
+      return await work();
+    };
+    return {
+      actions: world.actions,
+      reset: (seed) => later(() => world.reset(seed)),
+      act: (action) => later(() => world.act(action)),
+      observe: (mode) => later(() => world.observe(mode)),
+      task: (style, mode) => later(() => world.task(style, mode)),
+      success: () => later(() => world.success()),
+      solve: () => later(() => world.solve?.() ?? []),
+      save: () => later(() => world.save?.() ?? null),
+      load: (state) => later(() => world.load?.(state)),
+      close: () => later(() => world.close?.()),
+    };
+  }
+
+  test("a world that answers with promises, made with a promise, plays as one that answers at once", async () => {
+    const { id: _, ...rest } = frozenLake;
+    const create = async (options: Parameters<typeof frozenLake.create>[0]) => slowly(await frozenLake.create(options));
+    register(defineWorld({ ...rest, id: "slow_lake_test", create }));
+    const options = { finalGoal: true, maxActions: 1 };
+    const [quick, slow] = [await makeWorldEnv("frozen_lake", options), await makeWorldEnv("slow_lake_test", options)];
+    expect(await slow.reset(3)).toEqual(await quick.reset(3));
+    expect(await slow.save()).toEqual(await quick.save());
+    expect(await play(slow, 3)).toEqual(await play(quick, 3));
+    await slow.load(await quick.save());
+    for (const agent of ["oracle", "random", "stop"] as const) {
+      expect(await slow.builtinReply(agent, 1)).toEqual(await quick.builtinReply(agent, 1));
+    }
+    await slow.close();
   });
 });
 
 describe("messages", () => {
   test("the first message holds the instruction and the picture, later ones what became of the action", async () => {
-    const env = makeWorldEnv("maze_2d/easy");
+    const env = await makeWorldEnv("maze_2d/easy");
     const [first] = await env.reset(0);
     expect(textOf(first!)).toContain("('move', 0)");
     expect(textOf(first!)).toContain("Turn 1 of 20.");
@@ -120,7 +205,7 @@ describe("messages", () => {
   });
 
   test("without feedback only an unreadable reply is answered", async () => {
-    const env = makeWorldEnv("maze_2d/easy", { feedback: false });
+    const env = await makeWorldEnv("maze_2d/easy", { feedback: false });
     await env.reset(0);
     const wall = await env.step("('move', 3)");
     expect(wall.info).toMatchObject({ valid: false });
@@ -129,25 +214,25 @@ describe("messages", () => {
   });
 
   test("text observations hold no picture", async () => {
-    const env = makeWorldEnv("maze_2d/easy", { observation: "text" });
+    const env = await makeWorldEnv("maze_2d/easy", { observation: "text" });
     const [first] = await env.reset(0);
     expect(imagesOf(first!)).toHaveLength(0);
     expect(textOf(first!)).toContain("#########");
   });
 
   test("finalGoal shows the solved state and leaves the episode as it was", async () => {
-    const env = makeWorldEnv("patch_reassembly/easy", { finalGoal: true });
-    const plain = makeWorldEnv("patch_reassembly/easy");
+    const env = await makeWorldEnv("patch_reassembly/easy", { finalGoal: true });
+    const plain = await makeWorldEnv("patch_reassembly/easy");
     const [first] = await env.reset(3);
     await plain.reset(3);
     expect(imagesOf(first!)).toHaveLength(2);
-    expect(env.save()).toEqual(plain.save());
+    expect(await env.save()).toEqual(await plain.save());
     const steps = await play(plain, 3);
     expect(imagesOf(steps.at(-1)!.observation[0]!)[0]!.hash).toBe(imagesOf(first!)[1]!.hash);
   });
 
   test("repeated instructions come every turn, brief ones are short, pictures shrink on request", async () => {
-    const env = makeWorldEnv("maze_2d/hard", {
+    const env = await makeWorldEnv("maze_2d/hard", {
       repeatInstructions: true,
       prompt: "brief",
       protocol: "keyword",
@@ -161,8 +246,8 @@ describe("messages", () => {
   });
 
   test("a blindfold shows grey of the same size, and changes nothing else", async () => {
-    const [seen] = await makeWorldEnv("maze_2d/easy").reset(0);
-    const [grey] = await makeWorldEnv("maze_2d/easy", { blindfold: true }).reset(0);
+    const [seen] = await (await makeWorldEnv("maze_2d/easy")).reset(0);
+    const [grey] = await (await makeWorldEnv("maze_2d/easy", { blindfold: true })).reset(0);
     expect(textOf(grey!)).toBe(textOf(seen!));
     expect(imagesOf(grey!)[0]).toMatchObject({ width: 225, height: 225 });
     expect(new Set(imagesOf(grey!)[0]!.data)).toEqual(new Set([128]));
@@ -170,8 +255,8 @@ describe("messages", () => {
 });
 
 describe("random play and noise", () => {
-  const count = async (name: string, reply: (env: ReturnType<typeof makeWorldEnv>, random: NumpyRandom) => string) => {
-    const env = makeWorldEnv(name, { protocol: "keyword" });
+  const count = async (name: string, reply: (env: WorldEnv, random: NumpyRandom) => string) => {
+    const env = await makeWorldEnv(name, { protocol: "keyword" });
     await env.reset(0);
     const random = new NumpyRandom(0);
     const seen = new Map<string, number>();
@@ -198,7 +283,7 @@ describe("random play and noise", () => {
   });
 
   test("noisy demonstrations of a maze succeed, given the turns", async () => {
-    const env = makeWorldEnv("maze_2d/easy", { maxTurns: 200 });
+    const env = await makeWorldEnv("maze_2d/easy", { maxTurns: 200 });
     for (let seed = 0; seed < 100; seed++) {
       const demo = await playDemo("maze_2d/easy", env, seed, undefined, { probability: 0.5, labels: "played" });
       expect(demo.success, `seed ${seed}`).toBe(true);
@@ -215,12 +300,12 @@ describe("random play and noise", () => {
           act: () => ({ valid: true, reward: 0, ended: true }),
           observe: () => "?",
           task: () => "Give up.",
-          success: false,
+          success: () => false,
           solve: () => [act("stop")],
         }),
       }),
     );
-    const env = makeWorldEnv("quiz");
+    const env = await makeWorldEnv("quiz");
     await expect(playDemo("quiz", env, 0, undefined, { probability: 1, labels: "played" })).rejects.toThrow(
       "noise has nothing to play",
     );

@@ -1,18 +1,30 @@
 /**
  * Env = World + Protocol + limits. This is the one place where a picture becomes a message and a reply becomes actions:
- * it writes the first prompt, counts turns, pays task and format reward, and words what the agent is told next.
+ * it writes the first prompt, counts turns, pays task, format and what a scorer adds, and words what the agent is told next.
  */
 import { EnvError } from "../core/errors.ts";
 import { Image, isImage } from "../core/image.ts";
-import { isJsonObject, type Json } from "../core/json.ts";
+import { type Awaitable, isJsonObject, type Json } from "../core/json.ts";
 import { image, type Message, type Part, text, user } from "../core/message.ts";
+import { NumpyRandom } from "../core/random-numpy.ts";
 import { checkSeed } from "../core/seed.ts";
 import { fitLongSide } from "../images/resize.ts";
 import type { Action } from "./action.ts";
 import { actionText, sampleAction } from "./args.ts";
-import type { Env, Step } from "./env.ts";
+import type { BuiltinAgent, Env, RewardPart, Step } from "./env.ts";
 import type { FormatReward, ParsedReply, Protocol } from "./protocol.ts";
 import type { Observation, ObservationMode, PromptStyle, World } from "./world.ts";
+
+/**
+ * Pays for what a reply says (its sections, with their places) beside what its actions earn. It is asked twice a turn, `before` the actions are
+ * played and `after`, since what a reply describes is the one state and what it predicts the other.
+ */
+export type Scorer = (turn: {
+  readonly when: "before" | "after";
+  readonly reply: string;
+  readonly parsed: ParsedReply;
+  readonly world: World;
+}) => Awaitable<readonly RewardPart[]>;
 
 export type WorldEnvOptions = {
   readonly maxTurns: number;
@@ -29,6 +41,7 @@ export type WorldEnvOptions = {
   readonly blindfold: boolean;
   /** Shrink pictures so that their long side has at most this many pixels. */
   readonly maxLongSide?: number;
+  readonly score?: Scorer;
 };
 
 type Random = { integers(low: number, high: number): number; random(): number };
@@ -68,6 +81,8 @@ export class WorldEnv implements Env {
       );
     }
     const parsed = this.protocol.parse(reply, this.world.actions);
+    const score = this.options.score;
+    const said = [...((await score?.({ when: "before", reply, parsed, world: this.world })) ?? [])];
     const played: Action[] = [];
     const feedback: string[] = [];
     let valid = parsed.actions.length > 0;
@@ -90,26 +105,32 @@ export class WorldEnv implements Env {
     if (parsed.wellFormed) this.#wellFormedTurns += 1;
     const truncated = !terminated && this.#turn >= this.options.maxTurns;
     if (terminated || truncated) this.#phase = "over";
-    const { task, format } = this.#reward(taskReward, parsed, played, terminated || truncated);
+    said.push(...((await score?.({ when: "after", reply, parsed, world: this.world })) ?? []));
     const told = feedback.join(" ");
     return {
       observation: [await this.#observationMessage(told, played)],
-      reward: task + format,
+      rewards: [...this.#rewards(taskReward, parsed, played), ...said],
       terminated,
       truncated,
-      success: terminated && this.world.success,
+      success: terminated && (await this.world.success()),
       info: {
         ...(told === "" ? {} : { feedback: told }),
         actions: played,
         played: played.map((action) => this.#inWords(action)),
         ...(parsed.span && played.length > 0 && { span: parsed.span }),
+        ...(Object.keys(parsed.sections).length > 0 && { sections: parsed.sections }),
         parsed: parsed.actions.length > 0,
         wellFormed: parsed.wellFormed,
         valid,
-        taskReward: task,
-        formatReward: format,
       },
     };
+  }
+
+  /** What an episode that is cut short is still owed; nothing can be played after it. */
+  truncate(): RewardPart[] {
+    if (this.#phase !== "playing") return [];
+    this.#phase = "over";
+    return this.#closing();
   }
 
   async close(): Promise<void> {
@@ -117,11 +138,11 @@ export class WorldEnv implements Env {
   }
 
   /** The reply of an agent that knows the answer: as much of the world's plan as one turn may hold. */
-  oracleReply(): string {
-    const plan = this.world.solve?.();
-    if (plan === undefined) throw new EnvError("This world has no oracle: it does not implement solve().");
-    if (plan.length === 0) throw new EnvError("The oracle finds no way to succeed from here.");
-    return this.protocol.print(plan.slice(0, this.protocol.maxActions), this.world.actions);
+  async oracleReply(): Promise<string> {
+    const reply = await this.builtinReply("oracle");
+    if (reply === undefined) throw new EnvError("This world has no oracle: it does not implement solve().");
+    if (reply === null) throw new EnvError("The oracle finds no way to succeed from here.");
+    return reply;
   }
 
   /** The reply of an agent that plays any action at random. */
@@ -140,42 +161,69 @@ export class WorldEnv implements Env {
     return this.protocol.print([sampleAction(lasting, random)], this.world.actions);
   }
 
+  /** `stop` says `stop` where there is such an action and nothing where there is none. */
+  async builtinReply(agent: BuiltinAgent, seed = 0): Promise<string | null | undefined> {
+    const { world, protocol } = this;
+    switch (agent) {
+      case "random":
+        return this.randomReply(new NumpyRandom(seed));
+      case "slip":
+        return this.noisyReply(new NumpyRandom(seed));
+      case "stop": {
+        const stop = world.actions.find((spec) => spec.name === "stop");
+        return stop === undefined ? "" : protocol.print([{ name: stop.name, payload: stop.example }], world.actions);
+      }
+      case "oracle": {
+        const plan = await world.solve?.();
+        if (plan === undefined) return undefined;
+        return plan.length === 0 ? null : protocol.print(plan.slice(0, protocol.maxActions), world.actions);
+      }
+    }
+  }
+
   /** The exact episode, as JSON. */
-  save(): Json {
-    const world = this.world.save?.();
+  async save(): Promise<Json> {
+    const world = await this.world.save?.();
     if (world === undefined) throw new EnvError("This world can't be saved: it does not implement save().");
     return { world, turn: this.#turn, wellFormedTurns: this.#wellFormedTurns, over: this.#phase === "over" };
   }
 
   /** Takes an episode up where `save` left it. */
-  load(state: Json): void {
+  async load(state: Json): Promise<void> {
     if (!isJsonObject(state) || state.world === undefined) throw new EnvError("A saved episode has a `world` field.");
     if (this.world.load === undefined) throw new EnvError("This world can't be loaded: it does not implement load().");
-    this.world.load(state.world);
+    await this.world.load(state.world);
     this.#turn = Number(state.turn ?? 0);
     this.#wellFormedTurns = Number(state.wellFormedTurns ?? 0);
     this.#phase = state.over === true ? "over" : "playing";
   }
 
-  #reward(taskReward: number, parsed: ParsedReply, played: readonly Action[], over: boolean) {
+  #rewards(taskReward: number, parsed: ParsedReply, played: readonly Action[]): RewardPart[] {
     const rule = this.options.formatReward;
     switch (rule.kind) {
       case "none":
-        return { task: taskReward, format: 0 };
+        return [{ name: "task", value: taskReward }];
       case "mixture":
-        return {
-          task: rule.task * taskReward,
-          format: over ? rule.format * (this.#wellFormedTurns / this.#turn) : 0,
-        };
+        return [{ name: "task", value: rule.task * taskReward }, ...(this.#phase === "over" ? this.#closing() : [])];
       case "bonus":
-        return { task: taskReward, format: parsed.wellFormed && played.length > 0 ? rule.bonus : 0 };
+        return [
+          { name: "task", value: taskReward },
+          { name: "format", value: parsed.wellFormed && played.length > 0 ? rule.bonus : 0 },
+        ];
     }
   }
 
-  #instructions(): string {
+  /** What is paid once, when the episode is over. */
+  #closing(): RewardPart[] {
+    const rule = this.options.formatReward;
+    if (rule.kind !== "mixture" || this.#turn === 0) return [];
+    return [{ name: "format", value: rule.format * (this.#wellFormedTurns / this.#turn) }];
+  }
+
+  async #instructions(): Promise<string> {
     const { prompt, observation } = this.options;
     const gap = prompt === "full" ? "\n\n" : "\n";
-    return this.world.task(prompt, observation) + gap + this.protocol.instruction(this.world.actions, prompt);
+    return (await this.world.task(prompt, observation)) + gap + this.protocol.instruction(this.world.actions, prompt);
   }
 
   #turnLine(): string[] {
@@ -184,7 +232,7 @@ export class WorldEnv implements Env {
   }
 
   async #firstMessages(): Promise<Message[]> {
-    const lines = [this.#instructions(), ...this.#turnLine()];
+    const lines = [await this.#instructions(), ...this.#turnLine()];
     const goal = this.options.finalGoal ? await this.#goalParts() : [];
     return [user(text(lines.join("\n\n")), ...(await this.#look()), ...goal)];
   }
@@ -193,7 +241,7 @@ export class WorldEnv implements Env {
     const full = this.options.prompt === "full";
     const echo = full && this.options.feedback && played.length > 0 ? [`You played: ${this.describe(played)}.`] : [];
     const told = [...echo, ...(feedback === "" ? [] : [feedback]), ...this.#turnLine()];
-    const lines = [told.join(" "), ...(this.options.repeatInstructions ? [this.#instructions()] : [])];
+    const lines = [told.join(" "), ...(this.options.repeatInstructions ? [await this.#instructions()] : [])];
     const words = lines.filter((line) => line !== "").join("\n\n");
     return user(...(words === "" ? [] : [text(words)]), ...(await this.#look()));
   }
@@ -228,21 +276,21 @@ export class WorldEnv implements Env {
     if (world.solve === undefined || world.save === undefined || world.load === undefined) {
       throw new EnvError("finalGoal needs a world with solve(), save() and load().");
     }
-    const start = world.save();
+    const start = await world.save();
     let ended = false;
-    for (let plan = world.solve(); plan.length > 0 && !ended; plan = ended ? [] : world.solve()) {
+    for (let plan = await world.solve(); plan.length > 0 && !ended; plan = ended ? [] : await world.solve()) {
       for (const action of plan) {
         ({ ended } = await world.act(action));
         if (ended) break;
       }
     }
-    if (!world.success) {
+    if (!(await world.success())) {
       throw new EnvError(
         "finalGoal: the oracle's plan did not solve this episode (a slippery world?); leave finalGoal out.",
       );
     }
     const goal = await world.observe(this.options.observation);
-    world.load(start);
+    await world.load(start);
     return [text("The solved state looks like this:"), ...this.#parts(goal)];
   }
 }

@@ -1,6 +1,7 @@
 /**
  * The contract of a world: a simulator with typed actions that knows nothing of prompts or reply formats.
- * Write one of these and every protocol, trainer, evaluator and viewer works with it.
+ * Write one of these and every protocol, trainer, evaluator and viewer works with it. Every member may answer at once or
+ * with a promise, so a simulator may live in another process.
  */
 import type { Image } from "../core/image.ts";
 import type { Awaitable, Json } from "../core/json.ts";
@@ -35,13 +36,15 @@ export interface World<A extends Action = Action> {
   act(action: A): Awaitable<Outcome>;
   observe(mode: ObservationMode): Awaitable<Observation>;
   /** This episode's instruction, free of reply format. `mode` is how the agent will see it. */
-  task(style: PromptStyle, mode: ObservationMode): string;
-  readonly success: boolean;
+  task(style: PromptStyle, mode: ObservationMode): Awaitable<string>;
+  /** Whether the task is solved in the state it is in. */
+  success(): Awaitable<boolean>;
   /** A plan from the current state towards success (asked for again every turn); empty when there is none. */
-  solve?(): A[];
-  facts?(): Fact[];
+  solve?(): Awaitable<readonly A[]>;
+  /** What is true now. */
+  facts?(): Awaitable<readonly Fact[]>;
   /** The exact episode state, as JSON; `load(save())` gives the same future. */
-  save?(): Json;
-  load?(state: Json): void;
+  save?(): Awaitable<Json>;
+  load?(state: Json): Awaitable<void>;
   close?(): Awaitable<void>;
 }

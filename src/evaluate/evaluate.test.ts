@@ -30,12 +30,12 @@ const oracle = new Map<string, string>();
 const opening = new Map<string, number>();
 const solvable = new Set<number>();
 beforeAll(async () => {
-  const env = makeWorldEnv(ENV, OPTIONS);
+  const env = await makeWorldEnv(ENV, OPTIONS);
   for (const seed of SEEDS) {
     let messages = await env.reset(seed);
     opening.set(imagesOf(messages[0]!)[0]!.hash, seed);
     for (let over = false; !over; ) {
-      const reply = env.oracleReply();
+      const reply = await env.oracleReply();
       oracle.set(imagesOf(messages.at(-1)!)[0]!.hash, reply);
       const step = await env.step(reply);
       over = step.terminated || step.truncated;
@@ -160,7 +160,7 @@ describe.each(WIRES)("In the wire format of %s", (wire) => {
       const users = asked.turns.filter(({ role }) => role === "user");
       expect(users.every(({ images }) => images.length === 1)).toBe(true);
     }
-    const env0 = makeWorldEnv(ENV, OPTIONS);
+    const env0 = await makeWorldEnv(ENV, OPTIONS);
     const first = imagesOf((await env0.reset(SEEDS[5]!))[0]!)[0]!;
     const sent = server.asked.find((asked) => seedOf(asked) === SEEDS[5] && asked.turns.length === 1)!;
     expect(sent.turns[0]!.images[0]!.equals(encodePng(first))).toBe(true);
@@ -384,8 +384,8 @@ describe("Resuming", () => {
       const pay = ${prize};
       export default { kind: "env", id: "coin", summary: "", options: { shape: {}, safeParse: (data) => ({ success: true, data }), parse: () => ({}) },
         create: () => ({ reset: (seed) => [{ role: "user", content: [{ type: "text", text: "heads or tails? " + seed }] }],
-          step: (reply) => ({ observation: [], reward: pay, terminated: true, truncated: false, success: reply === "heads",
-            info: { actions: [], parsed: true, wellFormed: true, valid: true, taskReward: pay, formatReward: 0 } }) }) };`;
+          step: (reply) => ({ observation: [], rewards: [{ name: "task", value: pay }], terminated: true, truncated: false, success: reply === "heads",
+            info: { actions: [], parsed: true, wellFormed: true, valid: true } }) }) };`;
     server.script = () => ({ text: "heads" });
     await writeFile(file, source(1));
     const options = { ...settings("server", { envs: [file], seeds: [1, 2, 3] }), options: {} };

@@ -8,7 +8,7 @@ import { setMaxListeners } from "node:events";
 import { join } from "node:path";
 import { ConfigError, errorMessage } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
-import { builtinAgent } from "../rollout/agents.ts";
+import { builtinAgent } from "../rollout/builtin-agents.ts";
 import { playEpisode } from "../rollout/episode.ts";
 import { EnvHost, type HostedEnv, type Workers } from "../rollout/hosts.ts";
 import { playSeeds, type Yardsticks } from "../rollout/play.ts";

@@ -10,7 +10,7 @@ import type { Json, JsonObject } from "../core/json.ts";
 import type { Message } from "../core/message.ts";
 import { checkSeed } from "../core/seed.ts";
 import { isPath } from "../envs/load.ts";
-import { makeEnv, type Options } from "../envs/registry.ts";
+import { isWorld, makeEnv, type Options } from "../envs/registry.ts";
 import { WorldEnv } from "../envs/world-env.ts";
 import type { EnvHost, EnvSpec } from "../rollout/hosts.ts";
 import { type EvaluationPreset, fullName } from "./presets.ts";
@@ -60,15 +60,16 @@ async function planEnv(
   host: EnvHost,
 ): Promise<EnvPlan> {
   const given = { ...preset?.options(id), ...own };
-  const isWorld = makeEnv(id, given) instanceof WorldEnv;
-  const spec = { id, options: isWorld && maxTurns !== undefined ? { ...given, maxTurns } : given };
-  const env = makeEnv(id, spec.options);
+  const madeOfWorld = isWorld(id);
+  const spec = { id, options: madeOfWorld && maxTurns !== undefined ? { ...given, maxTurns } : given };
+  const env = await makeEnv(id, spec.options);
+  await env.close?.();
   const known =
     env instanceof WorldEnv ? { protocol: env.protocol.name, turnLimit: env.options.maxTurns } : limit(maxTurns);
   return {
     spec,
     ...known,
-    ...(!isWorld && maxTurns !== undefined && { maxTurns }),
+    ...(!madeOfWorld && maxTurns !== undefined && { maxTurns }),
     identity: {
       id,
       options: JSON.parse(JSON.stringify(spec.options)) as JsonObject,

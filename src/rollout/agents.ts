@@ -10,11 +10,9 @@
 import { ConfigError, DataError } from "../core/errors.ts";
 import type { Awaitable } from "../core/json.ts";
 import type { Message } from "../core/message.ts";
-import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
 import type { Sampler, SamplingParams, StopReason } from "../engine/engine.ts";
 import type { Env } from "../envs/env.ts";
-import { WorldEnv } from "../envs/world-env.ts";
 import type { ModelFolder } from "../model/folder.ts";
 import { type Given, type LedgerLimits, TokenLedger } from "./ledger.ts";
 import type { Sequence } from "./trajectory.ts";
@@ -24,6 +22,8 @@ export interface Agent {
   reply(messages: readonly Message[], signal: AbortSignal): Promise<string>;
   /** Why the last reply ended; absent: it was whole. */
   readonly stopReason?: StopReason;
+  /** UTF-16 units of the last reply after each of its sampled ids, of agents that sample: rewards find their tokens by it. */
+  readonly offsets?: Int32Array;
   /** Milliseconds of the last reply that went into its pictures. */
   readonly encodeMs?: number;
   readonly temperature?: number;
@@ -40,7 +40,7 @@ export class OutOfTokens extends Error {
 
 /** What an agent may know of the episode it is made for. */
 export type AgentContext = {
-  readonly env: PlayableEnv;
+  readonly env: Env;
   readonly seed: number;
   readonly sibling: number;
   /** Root of what this episode's sampling seeds are mixed from. */
@@ -48,59 +48,6 @@ export type AgentContext = {
 };
 /** Makes the agent of one episode. */
 export type AgentFactory = (context: AgentContext) => Agent;
-
-/** Agents that every world brings along; `stop` says `stop` where there is such an action and nothing where there is none. */
-export type BuiltinAgent = "oracle" | "random" | "stop";
-
-/** An environment that may also say what a built-in agent would reply now (undefined: it has no such agent). */
-export interface PlayableEnv extends Env {
-  builtinReply?(agent: BuiltinAgent, seed: number): Awaitable<string | undefined>;
-}
-
-/** What a built-in agent replies in this state; an oracle without a plan gives up as `stop` does. */
-export function builtinReply(env: Env, agent: BuiltinAgent, seed: number): string | undefined {
-  if (!(env instanceof WorldEnv)) return agent === "stop" ? "" : undefined;
-  const { world, protocol } = env;
-  if (agent === "random") return env.randomReply(new NumpyRandom(seed));
-  if (agent === "oracle" && world.solve === undefined) return undefined;
-  if (agent === "oracle" && world.solve?.().length !== 0) return env.oracleReply();
-  const stop = world.actions.find((spec) => spec.name === "stop");
-  return stop === undefined ? "" : protocol.print([{ name: stop.name, payload: stop.example }], world.actions);
-}
-
-/** Oracle, random and stop-at-once agents. */
-export function builtinAgent(kind: BuiltinAgent): AgentFactory {
-  return ({ env, seed, sibling, samplingSeed }) => {
-    let turn = 0;
-    return {
-      async reply() {
-        const draw = mixSeed(kind, samplingSeed, seed, sibling, turn++);
-        const reply = await (env.builtinReply?.(kind, draw) ?? builtinReply(env, kind, draw));
-        if (reply === undefined) {
-          throw new ConfigError(
-            `This environment has no ${kind} agent: it takes a world${kind === "oracle" ? " with solve()" : ""}.`,
-          );
-        }
-        return reply;
-      },
-    };
-  };
-}
-
-/** An agent that says these replies in turn, then the last one over and over. A person's answers come through the same door. */
-export function scriptedAgent(
-  replies: readonly string[] | ((messages: readonly Message[]) => Awaitable<string>),
-): AgentFactory {
-  return () => {
-    let turn = 0;
-    return {
-      async reply(messages) {
-        if (typeof replies === "function") return replies(messages);
-        return replies[Math.min(turn++, replies.length - 1)] ?? "";
-      },
-    };
-  };
-}
 
 /** Messages to ids, wherever that happens: `model/`'s Renderer, or a server's render route. */
 export interface RolloutRenderer {

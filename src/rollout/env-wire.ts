@@ -1,9 +1,8 @@
 /** What a host and its environment workers say to each other. Pictures travel as RGB bytes and become `Image`s again on arrival. */
 import { Image } from "../core/image.ts";
 import type { Message, Part } from "../core/message.ts";
-import type { Step } from "../envs/env.ts";
+import type { BuiltinAgent, RewardPart, Step } from "../envs/env.ts";
 import type { Options } from "../envs/registry.ts";
-import type { BuiltinAgent } from "./agents.ts";
 
 /** An environment by name: all that a worker needs to make it. */
 export type EnvSpec = {
@@ -20,11 +19,12 @@ export type EnvCall = {
     | { readonly kind: "open"; readonly spec: EnvSpec }
     | { readonly kind: "reset"; readonly seed: number }
     | { readonly kind: "step"; readonly reply: string }
+    | { readonly kind: "truncate" }
     | { readonly kind: "builtin"; readonly agent: BuiltinAgent; readonly seed: number }
     | { readonly kind: "close" };
 };
 
-export type EnvResult = readonly Message[] | Step | string | undefined;
+export type EnvResult = readonly Message[] | Step | readonly RewardPart[] | string | null | undefined;
 export type EnvReply = {
   readonly id: number;
   readonly result?: EnvResult;

@@ -6,7 +6,6 @@ import { parentPort } from "node:worker_threads";
 import * as core from "../core/index.ts";
 import * as envs from "../envs/index.ts";
 import * as images from "../images/index.ts";
-import { builtinReply } from "./agents.ts";
 import { type EnvCall, type EnvReply, type EnvResult, packMessages, packStep } from "./env-wire.ts";
 
 // Files of the user that import "saccade" get this copy.
@@ -42,14 +41,16 @@ async function perform(call: EnvCall["call"], transfer: ArrayBuffer[]): Promise<
         envs.loadFile(call.spec.module);
         modules.add(call.spec.module);
       }
-      env = envs.makeEnv(call.spec.id, call.spec.options);
+      env = await envs.makeEnv(call.spec.id, call.spec.options);
       return undefined;
     case "reset":
       return packMessages(await opened().reset(call.seed), transfer);
     case "step":
       return packStep(await opened().step(call.reply), transfer);
+    case "truncate":
+      return opened().truncate?.();
     case "builtin":
-      return builtinReply(opened(), call.agent, call.seed);
+      return opened().builtinReply?.(call.agent, call.seed);
     case "close":
       await env?.close?.();
       env = undefined;

@@ -6,7 +6,7 @@
 import { EnvError, errorMessage } from "../core/errors.ts";
 import type { Message } from "../core/message.ts";
 import { assistant } from "../core/message.ts";
-import type { Env, Step } from "../envs/env.ts";
+import { type Env, type RewardPart, type Step, sumRewards } from "../envs/env.ts";
 import { type Agent, OutOfTokens } from "./agents.ts";
 import { episodeSignal, TimedOut, within } from "./deadline.ts";
 import { type EndReason, OUR_FAULTS, type Trajectory, type Turn } from "./trajectory.ts";
@@ -72,6 +72,19 @@ async function play(request: EpisodeRequest, record: Recording, signal: AbortSig
   const { env, agent, seed, maxTurns = 1000, stepTimeoutMs = 60_000 } = request;
   const conversation: Message[] = [];
   let phase: Phase = "reset";
+  /** The environment did not end it: it pays what it owes at the end of an episode, as it does at its own turn limit. */
+  const cutShort = async (end: "max_turns" | "max_tokens"): Promise<Ending> => {
+    phase = "step";
+    const last = record.turns.at(-1);
+    if (last === undefined) return { end };
+    const owed = checkRewards(
+      await within(() => env.truncate?.() ?? [], stepTimeoutMs, signal),
+      last.reply,
+      "truncate()",
+    );
+    record.turns.splice(-1, 1, withRewards(last, owed));
+    return { end };
+  };
   try {
     record.observation = checkMessages(
       await within(() => env.reset(seed), stepTimeoutMs, signal),
@@ -81,15 +94,18 @@ async function play(request: EpisodeRequest, record: Recording, signal: AbortSig
     for (;;) {
       phase = "reply";
       const asked = performance.now();
-      const reply = await within(() => agent.reply(conversation, signal), Number.POSITIVE_INFINITY, signal);
+      const reply = await within(() => agent.reply(conversation, signal), Number.POSITIVE_INFINITY, signal).catch(full);
+      if (reply === undefined) return await cutShort("max_tokens");
       phase = "step";
       const answered = performance.now();
-      const step = checkStep(await within(() => env.step(reply), stepTimeoutMs, signal));
+      const step = checkStep(await within(() => env.step(reply), stepTimeoutMs, signal), reply);
       record.turns.push({
         observation: record.observation,
         reply,
         stopReason: agent.stopReason ?? "stop",
-        reward: step.reward,
+        reward: sumRewards(step.rewards),
+        rewards: step.rewards,
+        ...(agent.offsets && { offsets: agent.offsets }),
         info: step.info,
         startedAt: performance.timeOrigin + asked,
         sampleMs: answered - asked,
@@ -99,7 +115,8 @@ async function play(request: EpisodeRequest, record: Recording, signal: AbortSig
       record.observation = step.observation;
       record.success = step.success === true;
       if (step.terminated) return { end: "done" };
-      if (step.truncated || record.turns.length >= maxTurns) return { end: "max_turns" };
+      if (step.truncated) return { end: "max_turns" };
+      if (record.turns.length >= maxTurns) return await cutShort("max_turns");
       conversation.push(assistant(reply), ...step.observation);
     }
   } catch (error) {
@@ -111,7 +128,6 @@ async function play(request: EpisodeRequest, record: Recording, signal: AbortSig
 function endingOf(error: unknown, phase: Phase, turn: number): Ending {
   const message = errorMessage(error);
   if (phase === "reply") {
-    if (error instanceof OutOfTokens) return { end: "max_tokens", error: message };
     return { end: "engine_error", error: `The agent failed in turn ${turn}: ${message}` };
   }
   const end = error instanceof TimedOut ? "env_timeout" : "env_error";
@@ -119,13 +135,45 @@ function endingOf(error: unknown, phase: Phase, turn: number): Ending {
 }
 
 /** A user's environment may return anything; a reward that is no number would poison the whole group. */
-function checkStep(step: Step): Step {
-  if (!Number.isFinite(step?.reward)) {
-    throw new EnvError(`step() must return a finite \`reward\`, got ${String(step?.reward)}.`);
-  }
+function checkStep(step: Step, reply: string): Step {
+  checkRewards(step?.rewards, reply, "step()");
   if (typeof step.info !== "object" || step.info === null) throw new EnvError("step() must return `info`, an object.");
   checkMessages(step.observation, "step() must return `observation`,");
   return step;
+}
+
+/** Throws unless every part has a name, a finite value and a place inside the reply. */
+export function checkRewards(parts: unknown, reply: string, from: string): readonly RewardPart[] {
+  if (!Array.isArray(parts)) {
+    throw new EnvError(`${from} must return \`rewards\`, a list of parts like { name: "task", value: 1 }.`);
+  }
+  for (const { name, value, span } of parts as Partial<RewardPart>[]) {
+    if (typeof name !== "string" || !/^[a-z][\w-]*$/i.test(name)) {
+      throw new EnvError(`${from}: the name of a reward is letters, digits, _ and -, got ${JSON.stringify(name)}.`);
+    }
+    if (!Number.isFinite(value))
+      throw new EnvError(`${from}: the reward "${name}" must be finite, got ${String(value)}.`);
+    if (span === undefined) continue;
+    const [start, end] = span;
+    if (!(Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start <= end && end <= reply.length)) {
+      throw new EnvError(
+        `${from}: the span of the reward "${name}" must lie in the reply, 0..${reply.length}, got ${JSON.stringify(span)}.`,
+      );
+    }
+  }
+  return parts as readonly RewardPart[];
+}
+
+/** The turn with further parts of its reward. */
+export function withRewards(turn: Turn, more: readonly RewardPart[]): Turn {
+  const rewards = [...turn.rewards, ...more];
+  return { ...turn, rewards, reward: sumRewards(rewards) };
+}
+
+/** Undefined: the context is full, which is no fault of the agent's. */
+function full(error: unknown): undefined {
+  if (error instanceof OutOfTokens) return undefined;
+  throw error;
 }
 
 function checkMessages(messages: readonly Message[], what: string): readonly Message[] {

@@ -58,9 +58,10 @@ export const faultyEnv = defineEnv({
         if (draw > 1 - options.slow) await new Promise((resolve) => setTimeout(resolve, 10));
         turn += 1;
         const reward = mixSeed(seed, turn, reply) % 2;
-        const info = { actions: [], parsed: true, wellFormed: true, valid: true, taskReward: reward, formatReward: 0 };
+        const info = { actions: [], parsed: true, wellFormed: true, valid: true };
         const terminated = turn >= options.turns;
-        return { observation: [look()], reward, terminated, truncated: false, success: reward === 1, info };
+        const rewards = [{ name: "task", value: reward }];
+        return { observation: [look()], rewards, terminated, truncated: false, success: reward === 1, info };
       },
       close() {
         closed = true;

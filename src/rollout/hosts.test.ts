@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { ConfigError, EnvError } from "../core/errors.ts";
 import { Image } from "../core/image.ts";
 import { imagesOf } from "../core/message.ts";
-import { builtinAgent } from "./agents.ts";
+import { builtinAgent } from "./builtin-agents.ts";
 import { RolloutCounters } from "./counters.ts";
 import { playGroups } from "./groups.ts";
 import { EnvHost, type EnvSpec, type Workers } from "./hosts.ts";

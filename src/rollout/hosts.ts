@@ -5,11 +5,10 @@
  */
 import { ConfigError, EnvError, errorMessage } from "../core/errors.ts";
 import type { Message } from "../core/message.ts";
-import type { Env, Step } from "../envs/env.ts";
+import type { BuiltinAgent, Env, RewardPart, Step } from "../envs/env.ts";
 import { loadFile } from "../envs/load.ts";
 import { listEnvs, makeEnv } from "../envs/registry.ts";
 import "../envs/index.ts";
-import { type BuiltinAgent, builtinReply, type PlayableEnv } from "./agents.ts";
 import { within } from "./deadline.ts";
 import { type EnvCall, type EnvReply, type EnvResult, type EnvSpec, unpackMessages, unpackStep } from "./env-wire.ts";
 import { type Channel, openChannel } from "./worker-channel.ts";
@@ -18,7 +17,7 @@ export type { EnvSpec } from "./env-wire.ts";
 export type Workers = "inline" | "threads" | "processes";
 
 /** An environment on loan from its host. */
-export interface HostedEnv extends PlayableEnv {
+export interface HostedEnv extends Env {
   readonly spec: EnvSpec;
   /** False once its worker has died. */
   readonly alive: boolean;
@@ -51,7 +50,7 @@ export class EnvHost {
     this.#idle = this.#idle.filter((env) => env.alive);
     const same = this.#idle.findIndex((env) => keyOf(env.spec) === key);
     if (same >= 0) return this.#idle.splice(same, 1)[0] as HostedEnv;
-    if (this.workers === "inline") return new InlineEnv(spec);
+    if (this.workers === "inline") return InlineEnv.open(spec);
     const other = this.#idle.pop();
     const env = other instanceof RemoteEnv ? other : new RemoteEnv(this.workers);
     try {
@@ -94,11 +93,15 @@ class InlineEnv implements HostedEnv {
   readonly alive = true;
   readonly #env: Env;
 
-  constructor(spec: EnvSpec) {
+  private constructor(spec: EnvSpec, env: Env) {
     this.spec = spec;
+    this.#env = env;
+  }
+
+  static async open(spec: EnvSpec): Promise<InlineEnv> {
     const id = spec.id.split("/")[0];
     if (spec.module !== undefined && !listEnvs().some((known) => known.id.split("/")[0] === id)) loadFile(spec.module);
-    this.#env = makeEnv(spec.id, spec.options);
+    return new InlineEnv(spec, await makeEnv(spec.id, spec.options));
   }
 
   reset(seed: number) {
@@ -109,8 +112,12 @@ class InlineEnv implements HostedEnv {
     return this.#env.step(reply);
   }
 
+  truncate() {
+    return this.#env.truncate?.() ?? [];
+  }
+
   builtinReply(agent: BuiltinAgent, seed: number) {
-    return builtinReply(this.#env, agent, seed);
+    return this.#env.builtinReply?.(agent, seed);
   }
 
   async close(): Promise<void> {
@@ -157,8 +164,12 @@ class RemoteEnv implements HostedEnv {
     return unpackStep((await this.#call({ kind: "step", reply })) as Step);
   }
 
-  async builtinReply(agent: BuiltinAgent, seed: number): Promise<string | undefined> {
-    return (await this.#call({ kind: "builtin", agent, seed })) as string | undefined;
+  async truncate(): Promise<readonly RewardPart[]> {
+    return ((await this.#call({ kind: "truncate" })) as readonly RewardPart[] | undefined) ?? [];
+  }
+
+  async builtinReply(agent: BuiltinAgent, seed: number): Promise<string | null | undefined> {
+    return (await this.#call({ kind: "builtin", agent, seed })) as string | null | undefined;
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,6 @@
 /** Agents, the token ledger, episodes, groups of them, and scoring seeds. */
 export * from "./agents.ts";
+export * from "./builtin-agents.ts";
 export * from "./counters.ts";
 export * from "./episode.ts";
 export * from "./groups.ts";

@@ -33,8 +33,9 @@ function slides(turns: number, pictures: "always" | "first" = "always"): Env & {
     step(reply): Step {
       heard.push(reply);
       turn += 1;
-      const info = { actions: [], parsed: true, wellFormed: true, valid: true, taskReward: 1, formatReward: 0 };
-      return { observation: [look()], reward: 1, terminated: turn >= turns, truncated: false, success: true, info };
+      const info = { actions: [], parsed: true, wellFormed: true, valid: true };
+      const rewards = [{ name: "task", value: 1 }];
+      return { observation: [look()], rewards, terminated: turn >= turns, truncated: false, success: true, info };
     },
   };
 }
@@ -338,7 +339,10 @@ describe("7. Our failures are never trained", () => {
       "a reward that is no number",
       () => {
         const env = slides(5);
-        const step = async (reply: string) => ({ ...(await env.step(reply)), reward: Number.NaN });
+        const step = async (reply: string) => ({
+          ...(await env.step(reply)),
+          rewards: [{ name: "task", value: Number.NaN }],
+        });
         return playWith({ reset: env.reset, step }, new ScriptedSampler(() => "left"));
       },
       "env_error",

@@ -2,7 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { ConfigError } from "../core/errors.ts";
 import { makeWorldEnv } from "../envs/registry.ts";
-import { builtinAgent, scriptedAgent, tokenAgent } from "./agents.ts";
+import { tokenAgent } from "./agents.ts";
+import { builtinAgent, scriptedAgent } from "./builtin-agents.ts";
 import { playSeeds, scoreLine, wilson } from "./play.ts";
 import { ScriptedSampler, testModel } from "./test-model.ts";
 
@@ -32,11 +33,11 @@ describe("Yardsticks", () => {
     const options = { prompt: "brief", maxTurns: 15 } as const;
     const scores = await playSeeds({ agent: builtinAgent("random"), env: { id: "maze_2d/easy", options }, seeds });
     // The ceiling, found without the rollout: boards whose plan is at most 15 actions.
-    const env = makeWorldEnv("maze_2d/easy", options);
+    const env = await makeWorldEnv("maze_2d/easy", options);
     let solvable = 0;
     for (const seed of seeds) {
       await env.reset(seed);
-      solvable += (env.world.solve?.().length ?? 99) <= 15 ? 1 : 0;
+      solvable += ((await env.world.solve?.())?.length ?? 99) <= 15 ? 1 : 0;
     }
     expect(scores.against.oracle?.success.count).toBe(solvable);
     expect(solvable).toBeGreaterThan(0);

@@ -4,7 +4,9 @@
  * random, and know the answer; and every rate with its Wilson interval.
  */
 import { ConfigError } from "../core/errors.ts";
-import { type AgentFactory, type BuiltinAgent, builtinAgent } from "./agents.ts";
+import type { BuiltinAgent } from "../envs/env.ts";
+import type { AgentFactory } from "./agents.ts";
+import { builtinAgent } from "./builtin-agents.ts";
 import { RolloutCounters } from "./counters.ts";
 import { type GroupOptions, playGroups } from "./groups.ts";
 import { EnvHost, type EnvSpec, type Workers } from "./hosts.ts";

@@ -4,7 +4,8 @@
  */
 import type { Message } from "../core/message.ts";
 import type { ImageSpan } from "../engine/engine.ts";
-import type { Step } from "../envs/env.ts";
+import type { RewardPart, Step } from "../envs/env.ts";
+import type { Span } from "../envs/protocol.ts";
 
 /**
  * Why an episode ended. The policy's doing: `done` (the environment ended it), `max_turns`, `max_tokens` (context or reply budget).
@@ -32,7 +33,11 @@ export type Turn = {
   readonly observation: readonly Message[];
   readonly reply: string;
   readonly stopReason: "stop" | "length";
+  /** The sum of its parts. */
   readonly reward: number;
+  readonly rewards: readonly RewardPart[];
+  /** UTF-16 units of the reply after each of its sampled ids; absent where nothing was sampled. */
+  readonly offsets?: Int32Array;
   readonly info: Step["info"];
   /** When the reply was asked for, in milliseconds since 1970. */
   readonly startedAt: number;
@@ -62,6 +67,16 @@ export type Trajectory = {
   /** Retries on fresh environments before this one. */
   readonly retries: number;
 };
+
+/**
+ * The sampled id, counted from the reply's first, that a part of the reward is paid on: the one that writes the end of its span. Ids
+ * that write nothing (half a character, the end of the turn) do not end a span. Without a span, or offsets to find it by: the last.
+ */
+export function spanToToken(span: Span | undefined, offsets: Int32Array | undefined, count: number): number {
+  if (span === undefined || offsets === undefined) return count - 1;
+  const found = offsets.findIndex((offset) => offset >= span[1]);
+  return found < 0 ? count - 1 : Math.min(found, count - 1);
+}
 
 export function isOurFault(trajectory: Trajectory): boolean {
   return OUR_FAULTS.includes(trajectory.end);

@@ -25,7 +25,7 @@ export type EventKind =
 export type Metrics = Readonly<Record<string, number>>;
 
 /** Work on one lane of the timeline. `start`: milliseconds since 1970. */
-export type Span = { readonly lane: string; readonly start: number; readonly ms: number };
+export type TimeSpan = { readonly lane: string; readonly start: number; readonly ms: number };
 
 export type RunEvent = {
   readonly step: number;
@@ -35,7 +35,7 @@ export type RunEvent = {
   readonly metrics: Metrics;
   /** For people: an alarm, a note. */
   readonly message?: string;
-  readonly spans?: readonly Span[];
+  readonly spans?: readonly TimeSpan[];
   /** Anything else, by kind. */
   readonly data?: JsonObject;
   /** Of a `resume`: events that start at this byte or later, and before this one, were played again. */

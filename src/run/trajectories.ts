@@ -69,8 +69,12 @@ export type TurnRecord = {
   readonly valid: boolean;
   readonly feedback?: string;
   readonly reward: number;
-  readonly taskReward?: number;
-  readonly formatReward?: number;
+  /** The parts of it, each with the span of the reply that earned it where it has one; absent in older runs. */
+  readonly rewards?: readonly {
+    readonly name: string;
+    readonly value: number;
+    readonly span?: readonly [number, number];
+  }[];
   /** Reward of this turn and all later ones, undiscounted. */
   readonly return: number;
   /** Version of the policy that sampled the reply; the lowest when weights changed in between. */

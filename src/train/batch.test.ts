@@ -49,6 +49,27 @@ describe("rows", () => {
     );
   });
 
+  test("a part of a reward stands on the id that ends its span, and parts of one id add up", () => {
+    const said = [10, 11, 12, 13, 14].map((id, i) => [id, -0.1 * (i + 1)] as const);
+    const played = playedEpisode("g", 0, [{ given: 2, reward: 0, said }]);
+    const [turn] = played.turns;
+    // Five ids that write "ab", half a character, its other half, "cd", and the end of the turn.
+    const offsets = Int32Array.of(2, 2, 3, 5, 5);
+    const rewards = [
+      { name: "seen", value: 0.25, span: [0, 1] as const },
+      { name: "sign", value: 0.5, span: [2, 3] as const },
+      { name: "format", value: 0.125 },
+      { name: "task", value: 1, span: [0, 5] as const },
+      { name: "tail", value: 2, span: [3, 5] as const },
+    ];
+    const paid = (some: object) => rowsOf({ ...played, turns: [{ ...turn, ...some }] as Trajectory["turns"] })[0];
+    const row = paid({ rewards, offsets });
+    expect(Array.from(row?.rewards.subarray(row.sampled.indexOf(1)) ?? []).slice(0, 5)).toEqual([
+      0.25, 0, 0.5, 3, 0.125,
+    ]);
+    expect(Array.from(paid({ rewards })?.rewards ?? []).filter((value) => value !== 0)).toEqual([3.875]);
+  });
+
   test("say which limits their episode met: turns, context, and replies that were cut, whatever ended it", () => {
     const limits = (end: Trajectory["end"], ...cuts: boolean[]) => {
       const turns = cuts.map((cut) => ({ reward: 1, said: [[1, -1]] as const, cut }));

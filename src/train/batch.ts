@@ -4,10 +4,10 @@
  * prediction of id i+1), so everything moves one place to the left, here and nowhere else.
  */
 import type { Datum } from "../engine/engine.ts";
-import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
+import { type Sequence, spanToToken, type Trajectory } from "../rollout/trajectory.ts";
 import type { Limit, TokenRow } from "./tokens.ts";
 
-/** One row per sequence, in order. Rewards stand on the last sampled id of their turn. */
+/** One row per sequence, in order. Each part of a reward stands on the id that ends its span, or on the last sampled id of its turn. */
 export function rowsOf(trajectory: Trajectory): TokenRow[] {
   const limits = limitsOf(trajectory);
   return trajectory.sequences.map((sequence, order) => {
@@ -15,8 +15,15 @@ export function rowsOf(trajectory: Trajectory): TokenRow[] {
     const rewards = new Float32Array(sequence.ids.length);
     for (const { turn, start, end } of trained(sequence, order, trajectory)) {
       turns.fill(turn, start, end);
-      const reward = trajectory.turns[turn]?.reward ?? 0;
-      rewards[lastSampled(sequence, start, end)] = reward;
+      const { rewards: parts, offsets } = trajectory.turns[turn] as Trajectory["turns"][number];
+      const count = lastSampled(sequence, start, end) + 1 - start;
+      // Parts of one token are added as doubles and rounded once, so that equal rewards stay equal.
+      const paid = new Map<number, number>();
+      for (const { value, span } of parts) {
+        const at = start + spanToToken(span, offsets, count);
+        paid.set(at, (paid.get(at) ?? 0) + value);
+      }
+      for (const [at, value] of paid) rewards[at] = value;
     }
     return {
       group: trajectory.group,

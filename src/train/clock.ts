@@ -1,6 +1,6 @@
 /** Where the time of a run goes: the parts of a step, and when anything was encoded, sampled or stepped. */
 import type { Trajectory } from "../rollout/trajectory.ts";
-import type { Span } from "../run/events.ts";
+import type { TimeSpan } from "../run/events.ts";
 import { grouped } from "./measure.ts";
 
 /** Where a step's time went. */
@@ -49,7 +49,7 @@ export class Lanes {
   readonly #until = new Map<string, number>();
 
   /** The spans, and for how many seconds each lane was on. */
-  see(trajectories: readonly Trajectory[]): { readonly spans: Span[]; readonly times: Record<string, number> } {
+  see(trajectories: readonly Trajectory[]): { readonly spans: TimeSpan[]; readonly times: Record<string, number> } {
     const times: Record<string, number> = {};
     const turns = trajectories.flatMap((trajectory) => trajectory.turns);
     const lane = (name: string, at: (turn: (typeof turns)[number]) => readonly [start: number, ms: number]) => {

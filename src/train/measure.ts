@@ -29,8 +29,7 @@ export function measureEpisodes(trajectories: readonly Trajectory[], prefix: "tr
   }
   return {
     ...metrics,
-    "train/reward_task": mean(trajectories.map((t) => sum(t.turns.map((turn) => turn.info.taskReward)))),
-    "train/reward_format": mean(trajectories.map((t) => sum(t.turns.map((turn) => turn.info.formatReward)))),
+    ...rewardParts(trajectories),
     "train/well_formed": share(turns, (turn) => turn.info.wellFormed),
     "train/invalid_actions": share(turns, (turn) => !turn.info.valid),
     "train/reply_tokens": mean(replies.map(({ start, end }) => end - start)),
@@ -38,6 +37,16 @@ export function measureEpisodes(trajectories: readonly Trajectory[], prefix: "tr
     "policy/repeated_tokens": repeatedTokens(trajectories),
     "policy/top_reply": topReply(turns.map((turn) => turn.reply)),
   };
+}
+
+/** Mean per episode of each part of the reward; one that an episode was not paid counts as 0 there. */
+function rewardParts(trajectories: readonly Trajectory[]): Record<string, number> {
+  const parts = trajectories.flatMap(({ turns }) => turns.flatMap(({ rewards }) => rewards));
+  const entries = [...grouped(parts, ({ name }) => name)].map(([name, paid]): [string, number] => [
+    `reward/${name}`,
+    sum(paid.map(({ value }) => value)) / trajectories.length,
+  ]);
+  return Object.fromEntries(entries);
 }
 
 export function measureGroups(groups: readonly PlayedGroup[]): Record<string, number> {

@@ -21,12 +21,12 @@ async function played(layout: Pick<TokenAgentOptions, "turns" | "history">) {
     said.push(messages);
     return messages;
   };
-  const info = { actions: [], parsed: true, wellFormed: true, valid: true, taskReward: 0, formatReward: 0 };
+  const info = { actions: [], parsed: true, wellFormed: true, valid: true };
   const env = {
     reset: () => say(),
     step: (): Step => {
       turn += 1;
-      return { observation: say(), reward: 0, terminated: turn >= REPLIES.length, truncated: false, info };
+      return { observation: say(), rewards: [], terminated: turn >= REPLIES.length, truncated: false, info };
     },
   };
   const sampler = new ScriptedSampler((_, call) => REPLIES[call] as string);

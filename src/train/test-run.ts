@@ -66,9 +66,7 @@ export const signals = defineWorld({
         return new Image(side, side, data);
       },
       task: () => "Signal?",
-      get success() {
-        return right === looks;
-      },
+      success: () => right === looks,
       solve: () => [act(wanted())],
     };
   },
@@ -225,7 +223,7 @@ export function playedEpisode(
       replies,
     };
   };
-  const info = { actions: [], parsed: true, wellFormed: true, valid: true, taskReward: 0, formatReward: 0 };
+  const info = { actions: [], parsed: true, wellFormed: true, valid: true };
   return {
     id: `${group}/${sibling}`,
     env: "hand",
@@ -239,6 +237,7 @@ export function playedEpisode(
       reply: "",
       stopReason: cut ? "length" : "stop",
       reward,
+      rewards: [{ name: "task", value: reward }],
       info,
       startedAt: 0,
       sampleMs: 0,

@@ -16,7 +16,7 @@ export type TokenRow = {
   readonly sampled: Uint8Array;
   /** Turn of each sampled id, −1 elsewhere. Non-decreasing over sampled ids. */
   readonly turns: Int32Array;
-  /** Reward of each turn, standing on its last sampled id; 0 elsewhere. */
+  /** What was paid, on the sampled ids it was paid on: the end of its span in the reply, or the last id of the turn. */
   readonly rewards: Float32Array;
   /** Sampler's log-probabilities. */
   readonly sampledLogprobs: Float32Array;

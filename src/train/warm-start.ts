@@ -8,10 +8,10 @@ import { mixSeed } from "../core/seed.ts";
 import type { Learner } from "../engine/engine.ts";
 import { EngineError } from "../engine/errors.ts";
 import { playDemo, readDemos } from "../envs/demos.ts";
+import type { Env } from "../envs/env.ts";
 import { readJsonLines } from "../envs/jsonl.ts";
-import { makeWorldEnv } from "../envs/registry.ts";
+import { makeEnv } from "../envs/registry.ts";
 import { ticketSeed } from "../envs/tickets.ts";
-import type { WorldEnv } from "../envs/world-env.ts";
 import type { Sequence } from "../rollout/trajectory.ts";
 import type { Recipe } from "./recipe.ts";
 import { evaluationSeeds } from "./requests.ts";
@@ -106,7 +106,8 @@ async function sourceOf({ recipe, plan, model }: WarmStartOptions): Promise<Sour
     };
   }
   const reserved = new Set(evaluationSeeds(recipe));
-  const envs = recipe.envs.map(({ env, options }) => ({ name: env, world: makeWorldEnv(env, options) }));
+  const envs: { name: string; world: Env }[] = [];
+  for (const { env, options } of recipe.envs) envs.push({ name: env, world: await makeEnv(env, options) });
   const noise = { probability: plan.noise, labels: plan.labels };
   return {
     count: plan.episodes,
@@ -115,7 +116,7 @@ async function sourceOf({ recipe, plan, model }: WarmStartOptions): Promise<Sour
       const sequences: Sequence[] = [];
       for (let i = 0; i < count; i++) {
         const episode = index * plan.batch + i;
-        const { name, world } = envs[episode % envs.length] as { name: string; world: WorldEnv };
+        const { name, world } = envs[episode % envs.length] as { name: string; world: Env };
         const demo = await playDemo(
           name,
           world,

@@ -7,7 +7,7 @@
  */
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Alarm } from "../run/alarms.ts";
-import type { EventKind, Span } from "../run/events.ts";
+import type { EventKind, TimeSpan } from "../run/events.ts";
 import type { Manifest, RunStatus } from "../run/manifest.ts";
 import type { MetricInfo } from "../run/metrics.ts";
 import type { TokensRecord, TrajectoryRecord, TurnRecord } from "../run/trajectories.ts";
@@ -19,7 +19,7 @@ export type {
   JsonObject,
   Manifest,
   MetricInfo,
-  Span,
+  TimeSpan,
   TokensRecord,
   TrajectoryRecord,
   TurnRecord,
@@ -310,7 +310,7 @@ export type TimelineStep = {
   /** Milliseconds since 1970. */
   readonly start: number;
   readonly ms: number;
-  readonly spans: readonly Span[];
+  readonly spans: readonly TimeSpan[];
 };
 /** `lanes` in the order to show them. `steps`: first and last step that have spans. */
 export type TimelineReply = {

@@ -19,6 +19,7 @@ import {
   playedWords,
   type Step,
   shorthandLabels,
+  sumRewards,
   WorldEnv,
 } from "../envs/index.ts";
 import { encodePng } from "../images/png.ts";
@@ -39,6 +40,7 @@ type Session = {
   readonly options: JsonObject;
   readonly env: Env;
   readonly random: NumpyRandom;
+  hasOracle: boolean;
   /** PNG by hash. */
   readonly frames: Map<string, Uint8Array>;
   readonly turns: PlayTurn[];
@@ -104,7 +106,7 @@ export class PlayRoom {
       if (isOver(session)) throw new EnvError("This episode is over; start another.");
       if (session.turns.length >= MAX_TURNS)
         throw new EnvError(`A session ends after ${MAX_TURNS} turns; start another.`);
-      await step(session, replyOf(session, request));
+      await step(session, await replyOf(session, request));
     });
     session.busy = turn.catch(() => {});
     await turn;
@@ -130,7 +132,7 @@ export class PlayRoom {
     if (isPath(envId) && !this.#files.includes(envId)) {
       throw new ConfigError(`${envId} is a file; start the viewer with --env ${envId} to play it.`);
     }
-    const env = makeEnv(envId, options);
+    const env = await makeEnv(envId, options);
     const session: Session = {
       id: randomUUID(),
       envId,
@@ -138,6 +140,7 @@ export class PlayRoom {
       options,
       env,
       random: new NumpyRandom(seed),
+      hasOracle: false,
       frames: new Map(),
       turns: [],
       observation: [],
@@ -145,6 +148,7 @@ export class PlayRoom {
       busy: Promise.resolve(),
     };
     session.observation = partsOf(session, await env.reset(seed));
+    session.hasOracle = (await env.builtinReply?.("oracle", 0)) !== undefined;
     this.#sessions.set(session.id, session);
     const [oldest] = this.#sessions.keys();
     if (this.#sessions.size > MAX_SESSIONS && oldest !== undefined) await this.stop(oldest);
@@ -171,19 +175,21 @@ async function step(session: Session, reply: string): Promise<void> {
     parsed,
     valid,
     ...(feedback !== undefined && { feedback }),
-    reward: done.reward,
+    reward: sumRewards(done.rewards),
   });
   session.observation = partsOf(session, done.observation);
   session.last = done;
 }
 
-function replyOf({ env, random }: Session, request: ActRequest): string {
+async function replyOf({ env, random }: Session, request: ActRequest): Promise<string> {
   if ("reply" in request) return String(request.reply);
-  if (!(env instanceof WorldEnv)) {
-    if ("command" in request) return String(request.command);
-    throw new ConfigError("This environment is not made of a world: nobody else can play it.");
+  if ("auto" in request) {
+    const reply = await env.builtinReply?.(request.auto, random.integers(0, 2 ** 31));
+    if (reply === undefined) throw new ConfigError(`This environment has no ${request.auto} agent: play it yourself.`);
+    if (reply === null) throw new EnvError(`The ${request.auto} agent finds no way to succeed from here.`);
+    return reply;
   }
-  if ("auto" in request) return request.auto === "oracle" ? env.oracleReply() : env.randomReply(random);
+  if (!(env instanceof WorldEnv)) return String(request.command);
   const { world, protocol } = env;
   const command = String(request.command);
   if (protocol.parse(command, world.actions).actions.length > 0) return command;
@@ -246,7 +252,7 @@ function stateOf(session: Session): PlayState {
       description: spec.description,
       example: actionText({ name: spec.name, payload: spec.example }, spec),
     })),
-    hasOracle: world?.solve !== undefined,
+    hasOracle: session.hasOracle,
     ...(warning !== undefined && { warning }),
   };
 }

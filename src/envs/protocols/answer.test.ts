@@ -44,7 +44,10 @@ describe("think", () => {
   test("hands over the thoughts and the place of the answer", () => {
     const reply = "<think> why </think><answer> push 3, up </answer>";
     const parsed = think.parse(reply, specs);
-    expect(parsed.sections).toEqual({ think: "why", answer: "push 3, up" });
+    expect(parsed.sections).toEqual({
+      think: { text: "why", span: [8, 11] },
+      answer: { text: "push 3, up", span: parsed.span },
+    });
     expect(reply.slice(...parsed.span!)).toBe("push 3, up");
     expect(parsed.actions).toEqual([act("push", 3), act("up")]);
   });
@@ -76,7 +79,8 @@ describe("world-model", () => {
   test("gives actions and all four sections", () => {
     const parsed = makeProtocol("world-model").parse(`Well. ${full}`, specs);
     expect(parsed.actions).toEqual([act("left"), act("up")]);
-    expect(parsed.sections).toEqual({ observation: "o", think: "t", answer: "left, up", prediction: "p" });
+    const texts = Object.entries(parsed.sections).map(([name, { text }]) => [name, text]);
+    expect(texts).toEqual(Object.entries({ observation: "o", think: "t", answer: "left, up", prediction: "p" }));
     expect(parsed.wellFormed).toBe(true);
   });
 

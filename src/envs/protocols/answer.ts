@@ -16,7 +16,7 @@ import {
   readCommand,
   tooManyActions,
 } from "./command.ts";
-import { type Block, findSequence, sectionsOf, spanIn, textIn, wrap } from "./tags.ts";
+import { type Block, findSequence, sectionIn, sectionsOf, spanIn, textIn, wrap } from "./tags.ts";
 
 export type AnswerForm = {
   readonly name: string;
@@ -43,7 +43,7 @@ export function makeAnswer(form: AnswerForm): Protocol {
       const problem = `The reply does not have the form ${skeleton}. Write your actions in <${answer}>. ${namesSentence(specs)}`;
       return { actions: [], wellFormed: false, problem, sections: sectionsOf(reply, tags) };
     }
-    const sections = Object.fromEntries(blocks.map((block) => [block.name, textIn(reply, block)]));
+    const sections = Object.fromEntries(blocks.map((block) => [block.name, sectionIn(reply, block)]));
     const answered = blocks.find((block) => block.name === answer) as Block;
     const span = spanIn(reply, answered);
     if (strict && hasTextAround(reply, blocks)) {

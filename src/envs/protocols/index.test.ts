@@ -132,11 +132,13 @@ describe.each(variants)("%s %j", (name, options) => {
     fc.assert(
       fc.property(world, sections, ({ specs, actions }, said) => {
         const some = actions.slice(0, protocol.maxActions);
-        const parsed = protocol.parse(protocol.print(some, specs, said), specs);
+        const reply = protocol.print(some, specs, said);
+        const parsed = protocol.parse(reply, specs);
         expect(parsed.actions).toStrictEqual(some);
         expect(parsed.wellFormed).toBe(true);
         expect(parsed.problem).toBeUndefined();
         expect(parsed.span).toBeDefined();
+        for (const { text, span } of Object.values(parsed.sections)) expect(reply.slice(...span)).toBe(text);
       }),
     );
   });
@@ -158,11 +160,12 @@ describe.each(variants)("%s %j", (name, options) => {
   test("no reply makes it throw, and what it gives is consistent", () => {
     fc.assert(
       fc.property(fc.oneof(scrapText, fc.string({ unit: "binary" })), (reply) => {
-        const { actions, problem, span } = protocol.parse(reply, maze);
+        const { actions, problem, span, sections } = protocol.parse(reply, maze);
         expect(actions.length).toBeLessThanOrEqual(protocol.maxActions);
         if (actions.length === 0) expect(problem).toMatch(/\S/);
         else expect(span).toBeDefined();
         if (span !== undefined) expect(0 <= span[0] && span[0] <= span[1] && span[1] <= reply.length).toBe(true);
+        for (const { text, span } of Object.values(sections)) expect(reply.slice(...span)).toBe(text);
       }),
       { numRuns: 300 },
     );

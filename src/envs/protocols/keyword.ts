@@ -18,7 +18,7 @@ import {
   tooManyActions,
 } from "./command.ts";
 import { maxActionsOption, readOptions, tagOption } from "./options.ts";
-import { type Block, findBlocks, sectionsOf, spanIn, textIn, wrap } from "./tags.ts";
+import { type Block, findBlocks, sectionIn, sectionsOf, spanIn, textIn, wrap } from "./tags.ts";
 
 export const keywordOptions = z.strictObject({
   tag: tagOption.default("action"),
@@ -55,12 +55,12 @@ export function makeKeyword(options: unknown): Protocol {
       actions,
       wellFormed: actions.length === chosen.length,
       ...(problem === undefined ? {} : { problem }),
-      sections: { ...sections, [tag]: textIn(reply, last) },
+      sections: { ...sections, [tag]: sectionIn(reply, last) },
       span: [spanIn(reply, first)[0], spanIn(reply, last)[1]],
     };
   }
 
-  function untagged(reply: string, specs: readonly ActionSpec[], sections: Record<string, string>): ParsedReply {
+  function untagged(reply: string, specs: readonly ActionSpec[], sections: ParsedReply["sections"]): ParsedReply {
     const read = lenient && reply.length <= LONGEST_COMMAND ? readCommand(reply, specs) : undefined;
     if (read?.ok) {
       const start = reply.length - reply.trimStart().length;

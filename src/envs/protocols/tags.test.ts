@@ -36,7 +36,10 @@ describe("findBlocks", () => {
   });
 
   test("sectionsOf keeps the first of each name", () => {
-    expect(sectionsOf("<a>1</a><b>2</b><a>3</a>", ["a", "b"])).toEqual({ a: "1", b: "2" });
+    expect(sectionsOf("<a>1</a><b>2</b><a>3</a>", ["a", "b"])).toEqual({
+      a: { text: "1", span: [3, 4] },
+      b: { text: "2", span: [11, 12] },
+    });
   });
 });
 

@@ -3,6 +3,7 @@
  * on that list: many unclosed tags cost linear time, where a lazy regular expression would be quadratic.
  * Tags are matched in any case; offsets are UTF-16 units of the reply.
  */
+import type { Section, Span } from "../protocol.ts";
 
 /** A tag mark: `<name>` or `</name>` at [start, end). */
 type Mark = { readonly name: string; readonly closing: boolean; readonly start: number; readonly end: number };
@@ -91,11 +92,15 @@ export function findSequence(text: string, names: readonly string[], gaps: "free
   return blocks;
 }
 
-/** The text of the first closed tag of each name, trimmed. */
-export function sectionsOf(text: string, names: readonly string[]): Record<string, string> {
-  const sections: Record<string, string> = {};
-  for (const found of findBlocks(text, names)) sections[found.name] ??= textIn(text, found);
+/** The first closed tag of each name. */
+export function sectionsOf(text: string, names: readonly string[]): Record<string, Section> {
+  const sections: Record<string, Section> = {};
+  for (const found of findBlocks(text, names)) sections[found.name] ??= sectionIn(text, found);
   return sections;
+}
+
+export function sectionIn(text: string, found: Block): Section {
+  return { text: textIn(text, found), span: spanIn(text, found) };
 }
 
 export function textIn(text: string, found: Block): string {
@@ -103,7 +108,7 @@ export function textIn(text: string, found: Block): string {
 }
 
 /** Where the text inside stands, without the white space around it. */
-export function spanIn(text: string, found: Block): readonly [number, number] {
+export function spanIn(text: string, found: Block): Span {
   const inside = text.slice(found.start, found.end);
   const start = found.start + (inside.length - inside.trimStart().length);
   return [start, start + inside.trim().length];

@@ -22,7 +22,7 @@ import {
   unknownAction,
 } from "./command.ts";
 import { maxActionsOption, readOptions } from "./options.ts";
-import { type Block, findBlocks, sectionsOf, spanIn, textIn, wrap } from "./tags.ts";
+import { type Block, findBlocks, sectionIn, sectionsOf, spanIn, textIn, wrap } from "./tags.ts";
 
 export const toolCallOptions = z.strictObject({ maxActions: maxActionsOption.default(1) });
 
@@ -58,7 +58,7 @@ export function makeToolCall(options: unknown): Protocol {
       actions,
       wellFormed: actions.length === chosen.length,
       ...(problem === undefined ? {} : { problem }),
-      sections: { ...sections, [TAG]: textIn(reply, last) },
+      sections: { ...sections, [TAG]: sectionIn(reply, last) },
       span: [spanIn(reply, first)[0], spanIn(reply, last)[1]],
     };
   }

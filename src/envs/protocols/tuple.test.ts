@@ -130,6 +130,10 @@ describe("with tags", () => {
   test("reads a bare tuple too, and hands over the sections", () => {
     expect(protocol.parse("('move', 0)", specs).actions).toEqual([move0]);
     const { sections } = protocol.parse(full, specs);
-    expect(sections).toEqual({ observation: "a maze", justification: "free", action: "('move', 0)" });
+    expect(sections).toMatchObject({
+      observation: { text: "a maze" },
+      justification: { text: "free" },
+      action: { text: "('move', 0)" },
+    });
   });
 });

@@ -36,7 +36,7 @@ export function makeTuple(options: unknown): Protocol {
 
   function parse(reply: string, specs: readonly ActionSpec[]): ParsedReply {
     const sections = sectionsOf(reply, ALL_TAGS);
-    const tagged = SECTIONS.every((name) => (sections[name] ?? "") !== "");
+    const tagged = SECTIONS.every((name) => sections[name] !== undefined);
     const found = findTuple(reply, pick);
     const read = readTuple(found, specs);
     const span = found === undefined ? {} : { span: [found.start, found.end] as const };

@@ -44,9 +44,9 @@ describe("color_codeword", () => {
       const world = make();
       world.load({ code: ["blue", "green", "red"], passed: 1, answer: null });
       expect(world.act(act("say", answer))).toMatchObject({ valid: true, reward, ended: true });
-      expect(world.success).toBe(reward === 1);
+      expect(world.success()).toBe(reward === 1);
       expect(world.act(act("say", [2, 1, 0]))).toMatchObject({ valid: false, reward: 0, ended: true });
-      expect(world.success).toBe(reward === 1);
+      expect(world.success()).toBe(reward === 1);
       expect(world.solve()).toEqual([]);
     }
   });

@@ -77,7 +77,7 @@ export class ColorCodeword implements World {
     this.#answer = undefined;
   }
 
-  get success(): boolean {
+  success(): boolean {
     return this.#answer?.every((color, i) => color === this.#code[i]) ?? false;
   }
 
@@ -85,7 +85,7 @@ export class ColorCodeword implements World {
     if (this.#answer !== undefined) return { valid: false, feedback: "The episode is over.", reward: 0, ended: true };
     if (action.name === "say") {
       this.#answer = (action.payload as readonly number[]).slice();
-      if (this.success) return { valid: true, feedback: "Right, that is the code.", reward: 1, ended: true };
+      if (this.success()) return { valid: true, feedback: "Right, that is the code.", reward: 1, ended: true };
       return { valid: true, feedback: `Wrong, the code was ${this.#words(this.#code)}.`, reward: 0, ended: true };
     }
     if (this.#passed === this.#length) {

@@ -72,10 +72,10 @@ test("the oracle's plan reaches the goal from the start and from anywhere on the
     world.reset(seed);
     for (const action of world.solve().slice(0, -1))
       expect(world.act(action)).toEqual({ valid: true, reward: 0, ended: false });
-    expect(world.success).toBe(false);
+    expect(world.success()).toBe(false);
     expect(world.solve()).toHaveLength(1);
     expect(world.act(world.solve()[0]!)).toMatchObject({ valid: true, reward: 2.5, ended: true });
-    expect(world.success).toBe(true);
+    expect(world.success()).toBe(true);
     expect(world.solve()).toEqual([]);
   }
 });
@@ -91,7 +91,7 @@ test("a hole ends the episode without reward, and nothing moves after it", () =>
     reward: 0,
     ended: true,
   });
-  expect(world.success).toBe(false);
+  expect(world.success()).toBe(false);
   expect(world.solve()).toEqual([]);
   const after = world.save();
   expect(world.act(act("left"))).toMatchObject({ valid: false, reward: 0, ended: true });

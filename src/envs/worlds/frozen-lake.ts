@@ -95,7 +95,7 @@ export class FrozenLake implements World {
     return this.#options.slippery || this.#options.slipProbability > 0;
   }
 
-  get success(): boolean {
+  success(): boolean {
     return this.#ground === "G";
   }
 

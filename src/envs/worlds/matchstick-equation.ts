@@ -83,7 +83,7 @@ export class MatchstickEquation implements World {
     return this.#history[this.#history.length - 1] as Symbols;
   }
 
-  get success(): boolean {
+  success(): boolean {
     return this.#stopped && holds(this.#symbols);
   }
 
@@ -92,7 +92,7 @@ export class MatchstickEquation implements World {
     switch (action.name) {
       case "stop":
         this.#stopped = true;
-        return this.success
+        return this.success()
           ? { valid: true, feedback: "You stopped, and the equation holds.", reward: 1, ended: true }
           : { valid: true, feedback: "You stopped, but the equation does not hold.", reward: 0, ended: true };
       case "undo":

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Image } from "../../core/image.ts";
 import type { Json } from "../../core/json.ts";
 import { act } from "../action.ts";
-import { matchstickRotation } from "./matchstick-rotation.ts";
+import { type MatchstickRotation, matchstickRotation } from "./matchstick-rotation.ts";
 
 type Golden = {
   seed: number;
@@ -16,7 +16,8 @@ const golden = JSON.parse(
 ) as Golden[];
 
 const evalEasy = { canvas: [120, 120], stickLength: 20, positionTolerance: 10, angleTolerance: 15 };
-const make = (given: object = evalEasy) => matchstickRotation.create(matchstickRotation.options.parse(given));
+const make = (given: object = evalEasy) =>
+  matchstickRotation.create(matchstickRotation.options.parse(given)) as MatchstickRotation;
 
 /** What the protocol would let through: a move of three numbers, or stop. */
 function parse(text: string) {
@@ -68,7 +69,7 @@ describe("matchstick_rotation", () => {
       let reward = 0;
       for (const action of world.solve?.() ?? []) ({ reward } = await world.act(action));
       expect(reward, `seed ${seed}`).toBe(1);
-      expect(world.success).toBe(true);
+      expect(world.success()).toBe(true);
     }
     expect(solvedAtOnce).toBeLessThanOrEqual(6);
   });
@@ -100,7 +101,7 @@ describe("matchstick_rotation", () => {
       const world = make();
       world.load?.({ scale: 2, target_mid: [50, 50], target_ang: 0, initial_mid: [0, 0], initial_ang: 0, ...now });
       expect(await world.act(act("stop"))).toMatchObject({ valid: true, reward, ended: true });
-      expect(world.success).toBe(reward === 1);
+      expect(world.success()).toBe(reward === 1);
       expect(await world.act(act("move", [1, 1, 1]))).toMatchObject({ valid: false, reward: 0, ended: true });
     },
   );

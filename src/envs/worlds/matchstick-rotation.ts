@@ -105,7 +105,7 @@ export class MatchstickRotation implements World {
     this.#background = undefined;
   }
 
-  get success(): boolean {
+  success(): boolean {
     return this.#stopped && this.#fits(this.#stick);
   }
 
@@ -120,7 +120,7 @@ export class MatchstickRotation implements World {
     if (this.#stopped) return { valid: false, feedback: "The episode is over.", reward: 0, ended: true };
     if (action.name === "stop") {
       this.#stopped = true;
-      return this.success
+      return this.success()
         ? { valid: true, feedback: "You stopped with the sticks lined up.", reward: 1, ended: true }
         : { valid: true, feedback: "You stopped before the sticks were lined up.", reward: 0, ended: true };
     }

@@ -51,7 +51,7 @@ describe.each(difficulties)("VisGym's recorded %s episodes", (difficulty, side) 
       expect(outcome).toMatchObject({ valid: step.ok, reward: step.reward, ended: step.terminated });
       expect((world.save() as State).agent_location).toEqual(step.agent);
     }
-    expect(world.success).toBe(true);
+    expect(world.success()).toBe(true);
   });
 
   test("the first frame is VisGym's, pixel for pixel", () => {
@@ -133,16 +133,16 @@ test("reaching the target neither ends the episode nor pays; stopping there does
   const world = make();
   world.load(corridor([2, 3], [1, 3]));
   expect(world.act(act("move", 1))).toEqual({ valid: true, reward: 0, ended: false });
-  expect(world.success).toBe(false);
+  expect(world.success()).toBe(false);
   expect(world.act(act("stop", "x"))).toMatchObject({ valid: true, reward: 1, ended: true });
-  expect(world.success).toBe(true);
+  expect(world.success()).toBe(true);
 });
 
 test("stopping elsewhere ends the episode without reward, and nothing moves after it", () => {
   const world = make();
   world.load(corridor([1, 1], [1, 3]));
   expect(world.act(act("stop"))).toMatchObject({ valid: true, reward: 0, ended: true });
-  expect(world.success).toBe(false);
+  expect(world.success()).toBe(false);
   const after = world.save();
   expect(world.act(act("move", 3))).toMatchObject({ valid: false, reward: 0, ended: true });
   expect(world.save()).toEqual(after);

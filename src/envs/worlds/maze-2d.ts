@@ -78,7 +78,7 @@ export class Maze2D implements World {
     this.#board = undefined;
   }
 
-  get success(): boolean {
+  success(): boolean {
     return this.#stopped && this.#agent === this.#maze.target;
   }
 
@@ -88,7 +88,7 @@ export class Maze2D implements World {
     }
     if (action.name === "stop") {
       this.#stopped = true;
-      return this.success
+      return this.success()
         ? { valid: true, feedback: "You stopped on the target.", reward: 1, ended: true }
         : { valid: true, feedback: "You stopped away from the target.", reward: 0, ended: true };
     }

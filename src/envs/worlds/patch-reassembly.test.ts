@@ -39,7 +39,7 @@ function playsOut(world: PatchReassembly): string[] {
   const outcomes = plan.map((action) => world.act(action));
   expect(outcomes.every(({ valid }) => valid)).toBe(true);
   expect(outcomes.at(-1)).toMatchObject({ reward: 1, ended: true });
-  expect(world.success).toBe(true);
+  expect(world.success()).toBe(true);
   return plan.map(({ name }) => name);
 }
 

@@ -103,7 +103,7 @@ export class PatchReassembly implements World {
   }
 
   /** The patches cover as many cells as the board has, so all on board without overlap means that it is full. */
-  get success(): boolean {
+  success(): boolean {
     return this.#stopped && this.#anchors.every((anchor) => onBoard(this.#puzzle, anchor));
   }
 
@@ -111,7 +111,7 @@ export class PatchReassembly implements World {
     if (this.#stopped) return { valid: false, feedback: "The episode is over.", reward: 0, ended: true };
     if (action.name === "stop") {
       this.#stopped = true;
-      return this.success
+      return this.success()
         ? { valid: true, feedback: "You stopped with a full board.", reward: 1, ended: true }
         : { valid: true, feedback: "You stopped while the board still has empty cells.", reward: 0, ended: true };
     }

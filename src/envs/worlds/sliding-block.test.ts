@@ -41,7 +41,7 @@ function playsOut(world: SlidingBlock): void {
   const outcomes = world.solve().map((action) => world.act(action));
   expect(outcomes.every(({ valid }) => valid)).toBe(true);
   expect(outcomes.at(-1)).toMatchObject({ reward: 1, ended: true });
-  expect(world.success).toBe(true);
+  expect(world.success()).toBe(true);
 }
 
 /** `count` random legal slides. */

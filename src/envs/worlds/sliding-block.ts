@@ -94,7 +94,7 @@ export class SlidingBlock implements World {
     this.#background = undefined;
   }
 
-  get success(): boolean {
+  success(): boolean {
     return this.#stopped && this.#current.every((cell, index) => cell === this.#target[index]);
   }
 
@@ -102,7 +102,7 @@ export class SlidingBlock implements World {
     if (this.#stopped) return { valid: false, feedback: "The episode is over.", reward: 0, ended: true };
     if (action.name === "stop") {
       this.#stopped = true;
-      return this.success
+      return this.success()
         ? { valid: true, feedback: "You stopped with every block in its place.", reward: 1, ended: true }
         : { valid: true, feedback: "You stopped while the boards still differ.", reward: 0, ended: true };
     }

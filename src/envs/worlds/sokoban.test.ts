@@ -50,11 +50,11 @@ describe("rules", () => {
     const world = make({ room: ROOM, successReward: 3 });
     expect(world.act(act("right"))).toEqual({ valid: true, reward: 0, ended: false });
     expect(world.save()).toEqual({ rows: ["#######", "#_____#", "#_PXO_#", "#_____#", "#######"] });
-    expect(world.success).toBe(false);
+    expect(world.success()).toBe(false);
     expect(world.act(act("right"))).toMatchObject({ valid: true, reward: 3, ended: true });
-    expect(world.success).toBe(true);
+    expect(world.success()).toBe(true);
     expect(world.act(act("left"))).toMatchObject({ valid: false, reward: 0, ended: true });
-    expect(world.success).toBe(true);
+    expect(world.success()).toBe(true);
   });
 
   test.each([
@@ -174,10 +174,10 @@ describe("solver", () => {
       if (seed % 2 === 1) for (const direction of DIRECTIONS) world.act(act(direction));
       const plan = world.solve();
       const rewards = plan.map((action) => world.act(action));
-      if (world.success)
+      if (world.success())
         expect(rewards.map(({ reward }) => reward)).toEqual(plan.map((_, i) => +(i === plan.length - 1)));
       else expect(plan).toEqual([]);
-      if (seed % 2 === 0) expect(world.success).toBe(true);
+      if (seed % 2 === 0) expect(world.success()).toBe(true);
     }
   });
 });
@@ -201,7 +201,7 @@ describe("pictures", () => {
       fresh.load(world.save());
       expect(pixels(world)).toBe(pixels(fresh));
     }
-    expect(world.success).toBe(true);
+    expect(world.success()).toBe(true);
     expect(first.data).toEqual(copy);
   });
 
@@ -225,7 +225,7 @@ describe("saving", () => {
     const other = make();
     other.load(JSON.parse(JSON.stringify(world.save())));
     for (const action of plan.slice(4)) expect(other.act(action)).toEqual(world.act(action));
-    expect(other.success).toBe(true);
+    expect(other.success()).toBe(true);
   });
 
   test.each([

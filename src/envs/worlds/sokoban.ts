@@ -91,12 +91,12 @@ export class Sokoban implements World {
     this.#canvas = undefined;
   }
 
-  get success(): boolean {
+  success(): boolean {
     return isSolved(this.#room);
   }
 
   act(action: Action): Outcome {
-    if (this.success) return { valid: false, feedback: "The episode is over.", reward: 0, ended: true };
+    if (this.success()) return { valid: false, feedback: "The episode is over.", reward: 0, ended: true };
     const direction = action.name as Direction;
     const before = this.#room;
     const after = move(before, direction);
