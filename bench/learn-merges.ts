@@ -199,7 +199,7 @@ async function listen(env: WorldEnv, seed: number, texts: string[]): Promise<voi
   hear(await env.reset(seed));
   for (let turn = 0; turn < TURNS; turn++) {
     // A random move may have made the episode hopeless: then there is no plan to print.
-    const plan = (turn % 2 === 0 ? await env.world.solve?.() : undefined) ?? [];
+    const plan = (turn % 2 === 0 ? await await env.world.solve?.() : undefined) ?? [];
     const { protocol, world } = env;
     const reply =
       plan.length === 0 ? env.randomReply(random) : protocol.print(plan.slice(0, protocol.maxActions), world.actions);
@@ -217,7 +217,7 @@ for (const { id, kind } of listEnvs()) {
     for (const prompt of ["full", "brief"] as const) {
       // Boards drawn in letters are long: heard once, they do not crowd out words.
       const observation = prompt === "brief" && protocol === "tuple" ? "text" : "image";
-      const env = makeWorldEnv(id, { protocol, prompt, observation });
+      const env = await makeWorldEnv(id, { protocol, prompt, observation });
       await listen(env, mixSeed("corpus", id, protocol, prompt), texts);
       await env.close();
     }

@@ -29,7 +29,7 @@ test.each([
         act: () => ({ valid: true, reward: 1, ended: true }),
         observe: () => "widget whirl widget whirl",
         task: () => "Whirl the widget, whirl the widget.",
-        success: true,
+        success: () => true,
         solve: () => [act("whirl")],
       }),
     }),
