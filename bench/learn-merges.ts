@@ -199,7 +199,7 @@ async function listen(env: WorldEnv, seed: number, texts: string[]): Promise<voi
   hear(await env.reset(seed));
   for (let turn = 0; turn < TURNS; turn++) {
     // A random move may have made the episode hopeless: then there is no plan to print.
-    const plan = (turn % 2 === 0 ? await await env.world.solve?.() : undefined) ?? [];
+    const plan = (turn % 2 === 0 ? await env.world.solve?.() : undefined) ?? [];
     const { protocol, world } = env;
     const reply =
       plan.length === 0 ? env.randomReply(random) : protocol.print(plan.slice(0, protocol.maxActions), world.actions);
