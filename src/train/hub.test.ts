@@ -1,10 +1,13 @@
-import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { CheckpointStore } from "../run/checkpoints.ts";
-import { HubError, uploadModel } from "./hub.ts";
+import { loadEvents } from "../run/events.ts";
+import { CheckpointUploads, HubError, uploadModel } from "./hub.ts";
 import { NARROW, TestHub, TOKEN } from "./test-hub.ts";
+import { type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
+import { train } from "./trainer.ts";
 
 /** More than one part of a stream. */
 const WEIGHTS = Buffer.from(Uint8Array.from({ length: 300_000 }, (_, i) => (i * 7919) >> 3));
@@ -97,5 +100,68 @@ describe("uploadModel", () => {
   ])("refuses %s before anything is sent", async (_, wrong, message) => {
     await expect(upload(wrong)).rejects.toThrow(message);
     expect(hub.repos.size).toBe(0);
+  });
+});
+
+describe("A run with a hub", () => {
+  let tiny: TestFolder;
+  beforeAll(async () => {
+    tiny = await testFolder();
+  });
+  beforeEach(() => {
+    vi.stubEnv("HF_TOKEN", TOKEN);
+    vi.stubEnv("HF_ENDPOINT", hub.url);
+  });
+  afterEach(() => vi.unstubAllEnvs());
+  afterAll(() => tiny.remove());
+
+  const run = async (name: string, plan: { repo: string; every?: number; private?: boolean }) => {
+    const recipe = tinyRecipe(tiny.model, { steps: 5, checkpoint: { every: 1, keep: 1 }, hub: plan });
+    const folder = join(tiny.root, name);
+    const { finished, model: path } = await train({ recipe, folder });
+    const { events } = await loadEvents(folder);
+    return { finished, path, notes: events.flatMap(({ kind, message }) => (kind === "note" ? [message] : [])) };
+  };
+
+  test("uploads every n-th checkpoint and the last, though older ones are removed meanwhile", async () => {
+    const { finished, path, notes } = await run("uploads", { repo: "me/run", every: 2, private: true });
+    expect(finished).toBe(true);
+    const repo = hub.repos.get("me/run")!;
+    expect(repo.visibility).toBe("private");
+    expect(repo.titles.map((title) => /step (\d+)/.exec(title)?.[1])).toEqual(["2", "4", "5"]);
+    expect([...repo.files.keys()].sort()).toEqual((await readdir(path)).sort());
+    expect(repo.files.get("model.safetensors")!.equals(await readFile(join(path, "model.safetensors")))).toBe(true);
+    expect(notes).toHaveLength(3);
+    expect(notes[2]).toMatch(/step 5 is at .*me\/run \(commit c0ffee\)/);
+  });
+
+  test.each([
+    ["refuses the token", () => vi.stubEnv("HF_TOKEN", "hf_wrong"), /401/],
+    ["is not there", () => vi.stubEnv("HF_ENDPOINT", "http://127.0.0.1:9"), /upload to .* failed/],
+  ])("goes on to its end, with a note each time, when the hub %s", async (name, wrong, why) => {
+    wrong();
+    const { finished, notes } = await run(name, { repo: "me/run", every: 3 });
+    expect(finished).toBe(true);
+    expect(hub.repos.size).toBe(0);
+    expect(notes).toHaveLength(2);
+    for (const note of notes) expect(note).toMatch(why);
+  });
+
+  test("is refused at its start without a token", async () => {
+    vi.stubEnv("HF_TOKEN", "");
+    await expect(run("none", { repo: "me/run" })).rejects.toThrow(/begins with hf_/);
+  });
+
+  test("that is stopped sends nothing more and says so", async () => {
+    const stop = new AbortController();
+    const notes: string[] = [];
+    const plan = { repo: "me/run", every: 1, private: false };
+    const uploads = new CheckpointUploads(plan, { note: (message) => notes.push(message), signal: stop.signal });
+    uploads.saved({ step: 1, path: model });
+    stop.abort(new Error("interrupted"));
+    await uploads.settled();
+    uploads.saved({ step: 2, path: model });
+    await uploads.settled();
+    expect(notes).toEqual(["The checkpoint of step 1 was not uploaded: the run was stopped"]);
   });
 });

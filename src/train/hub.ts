@@ -1,13 +1,16 @@
 /**
  * A trained model on the Hugging Face hub: one commit with the files that others load. What only our training needs (the optimizer's state) stays
- * here. `folder` is a model or adapter folder, a checkpoint, or a run, of which the best checkpoint is taken, else the latest.
+ * here. `folder` is a model or adapter folder, a checkpoint, or a run, of which the best checkpoint is taken, else the latest. A run uploads while it
+ * goes on (`CheckpointUploads`): whatever the hub says to that is noted and ends nothing.
  */
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { ConfigError, errorMessage, SaccadeError } from "../core/errors.ts";
+import { within } from "../rollout/deadline.ts";
 import { CheckpointStore } from "../run/checkpoints.ts";
+import type { Recipe } from "./recipe.ts";
 
 /** The hub refused, or could not be reached. */
 export class HubError extends SaccadeError {
@@ -40,9 +43,8 @@ export type Uploaded = {
 /** Never uploaded: large, and of use to nobody else. */
 const LEFT_OUT = ["optimizer.safetensors"];
 
-export async function uploadModel(options: UploadOptions): Promise<Uploaded> {
-  const { repo, signal, token = process.env.HF_TOKEN ?? "" } = options;
-  const hubUrl = (options.hubUrl ?? process.env.HF_ENDPOINT ?? "https://huggingface.co").replace(/\/+$/, "");
+/** Refuses what no hub would take, before anything is made or sent. */
+export function checkUpload(repo: string, token = process.env.HF_TOKEN ?? ""): void {
   if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) {
     throw new ConfigError(`"${repo}" is no repository: write <user or organization>/<name>, for example me/my-agent.`);
   }
@@ -51,6 +53,12 @@ export async function uploadModel(options: UploadOptions): Promise<Uploaded> {
       "A token of the hub begins with hf_: make one with the right to write at https://huggingface.co/settings/tokens and give it as HF_TOKEN or --token.",
     );
   }
+}
+
+export async function uploadModel(options: UploadOptions): Promise<Uploaded> {
+  const { repo, signal, token = process.env.HF_TOKEN ?? "" } = options;
+  const hubUrl = (options.hubUrl ?? process.env.HF_ENDPOINT ?? "https://huggingface.co").replace(/\/+$/, "");
+  checkUpload(repo, token);
   const folder = await modelIn(resolve(options.folder));
   const files = await modelFiles(folder);
   // Loaded only here: nothing else needs it, and it is large.
@@ -102,4 +110,69 @@ async function modelFiles(folder: string): Promise<string[]> {
     .filter((entry) => entry.isFile() && !entry.name.startsWith(".") && !LEFT_OUT.includes(entry.name))
     .map((entry) => entry.name)
     .sort();
+}
+
+/** A hub that takes longer than this for one checkpoint holds the run up. */
+const LONGEST_UPLOAD_MS = 30 * 60_000;
+
+type Saved = { readonly step: number; readonly path: string };
+
+/** Sends every n-th checkpoint of a run, and its last, one at a time and while the run goes on. */
+export class CheckpointUploads {
+  readonly #plan: NonNullable<Recipe["hub"]>;
+  readonly #note: (message: string, step: number) => void;
+  readonly #signal: AbortSignal | undefined;
+  #count = 0;
+  #waiting: Saved | undefined;
+  #running: Promise<void> | undefined;
+
+  constructor(
+    plan: NonNullable<Recipe["hub"]>,
+    { note, signal }: { note: (message: string, step: number) => void; signal?: AbortSignal },
+  ) {
+    checkUpload(plan.repo);
+    this.#plan = plan;
+    this.#note = note;
+    this.#signal = signal;
+  }
+
+  /** A checkpoint was saved. It must stay until `settled`. */
+  saved(checkpoint: Saved): void {
+    this.#count += 1;
+    this.#waiting = checkpoint;
+    if (this.#count % this.#plan.every === 0 && !this.#signal?.aborted) this.#start();
+  }
+
+  /** Returns when nothing is on its way: to be awaited before a checkpoint can be removed. */
+  async settled(): Promise<void> {
+    await this.#running;
+  }
+
+  /** The run is done: its last checkpoint is sent, whatever its number. */
+  async finish(): Promise<void> {
+    await this.settled();
+    this.#start();
+    await this.settled();
+  }
+
+  #start(): void {
+    const next = this.#waiting;
+    if (next === undefined) return;
+    this.#waiting = undefined;
+    this.#running = this.#upload(next);
+  }
+
+  async #upload({ step, path }: Saved): Promise<void> {
+    const { repo, private: hidden } = this.#plan;
+    const signal = this.#signal;
+    const title = `Checkpoint of step ${step}, trained with Saccade`;
+    const options = { folder: path, repo, title, ...(hidden && { private: true }), ...(signal && { signal }) };
+    try {
+      const { url, commit } = await within(() => uploadModel(options), LONGEST_UPLOAD_MS, signal);
+      this.#note(`The checkpoint of step ${step} is at ${url} (commit ${commit.slice(0, 12)}).`, step);
+    } catch (error) {
+      const why = signal?.aborted ? "the run was stopped" : errorMessage(error);
+      this.#note(`The checkpoint of step ${step} was not uploaded: ${why}`, step);
+    }
+  }
 }

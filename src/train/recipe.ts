@@ -187,6 +187,10 @@ const recipe = z.strictObject({
     .prefault({}),
   sight: z.strictObject({ every: z.int().min(0).default(10), episodes: z.int().min(2).default(64) }).prefault({}),
   checkpoint: z.strictObject({ every: z.int().min(1).default(20), keep: z.int().min(1).default(2) }).prefault({}),
+  /** Upload every n-th checkpoint, and the last, to the Hugging Face hub; HF_TOKEN of the environment is the key. */
+  hub: z
+    .strictObject({ every: z.int().min(1).default(1), repo: z.string(), private: z.boolean().default(false) })
+    .optional(),
   log: z
     .strictObject({ frameBudgetMB: z.number().positive().default(256), tokens: z.boolean().default(true) })
     .prefault({}),

@@ -23,6 +23,7 @@ import type { TrajectoryRecord } from "../run/trajectories.ts";
 import { checkRecipe } from "./check-recipe.ts";
 import { Clock, Lanes } from "./clock.ts";
 import { evaluate } from "./evaluate.ts";
+import { CheckpointUploads } from "./hub.ts";
 import { measureEpisodes, measureGroups } from "./measure.ts";
 import { dropUnfinished, modelFolder, replaceFolder } from "./model-folder.ts";
 import type { Recipe } from "./recipe.ts";
@@ -116,6 +117,7 @@ class Trainer {
   #samplers: Sampler[] = [];
   #skipped = 0;
   #lastSaved: number;
+  readonly #uploads: CheckpointUploads | undefined;
 
   private constructor(parts: {
     run: RunFolder;
@@ -135,6 +137,9 @@ class Trainer {
     this.#learners = parts.learners;
     this.progress = parts.progress;
     this.#lastSaved = parts.lastSaved;
+    const { recipe, signal } = parts.options;
+    const note = (message: string, step: number) => tell(parts.options, parts.run.log("note", step, {}, { message }));
+    this.#uploads = recipe.hub && new CheckpointUploads(recipe.hub, { note, ...(signal && { signal }) });
     const { renderer, processor } = parts.folder;
     this.#view = viewOf(processor);
     const model: ChatModel = chatModel(parts.folder);
@@ -155,7 +160,7 @@ class Trainer {
     const policy = await engine.learner(common);
     const critic = recipe.critic && (await engine.learner({ folder: path, seed: recipe.seed, head: "value" }));
     const checkpoint = await run.begin();
-    for (const note of run.notes) options.onEvent?.(run.log("note", checkpoint?.step ?? 0, {}, { message: note }));
+    for (const note of run.notes) tell(options, run.log("note", checkpoint?.step ?? 0, {}, { message: note }));
     const start = {
       warm: 0,
       step: 0,
@@ -183,6 +188,16 @@ class Trainer {
 
   /** True when the recipe is done, false when it was interrupted (and saved). */
   async run(): Promise<boolean> {
+    try {
+      const finished = await this.#train();
+      if (finished) await this.#uploads?.finish();
+      return finished;
+    } finally {
+      await this.#uploads?.settled();
+    }
+  }
+
+  async #train(): Promise<boolean> {
     const { recipe } = this.#options;
     const warmed = await this.#warmStart();
     if (!warmed) return false;
@@ -531,14 +546,13 @@ class Trainer {
   #log(kind: EventKind, metrics: Metrics, spans: NonNullable<RunEvent["spans"]> = []): void {
     const stored = kind === "train" ? this.#run.counts : {};
     const event = this.#run.log(kind, this.#globalStep, { ...metrics, ...stored }, spans.length > 0 ? { spans } : {});
-    this.#options.onEvent?.(event);
+    tell(this.#options, event);
     const lost = this.#run.lossNote();
-    if (lost !== undefined) this.#options.onEvent?.(this.#run.log("note", this.#globalStep, {}, { message: lost }));
+    if (lost !== undefined) tell(this.#options, this.#run.log("note", this.#globalStep, {}, { message: lost }));
     for (const alarm of this.#alarms.see(event)) {
       const message = `${alarm.message} ${alarm.advice}`;
-      this.#options.onEvent?.(
-        this.#run.log("alarm", alarm.step, {}, { message, data: { kind: alarm.kind, level: alarm.level } }),
-      );
+      const data = { kind: alarm.kind, level: alarm.level };
+      tell(this.#options, this.#run.log("alarm", alarm.step, {}, { message, data }));
     }
   }
 
@@ -546,7 +560,9 @@ class Trainer {
     const step = this.#globalStep;
     if (step === this.#lastSaved) return;
     const { policy, critic } = this.#learners;
-    await this.#run.saveCheckpoint(
+    // Saving may remove an older checkpoint, which must not be one that is being uploaded.
+    await this.#uploads?.settled();
+    const checkpoint = await this.#run.saveCheckpoint(
       step,
       async (folder) => {
         await policy.checkpoint(join(folder, "policy"));
@@ -555,6 +571,7 @@ class Trainer {
       { ...this.progress, groups },
     );
     this.#lastSaved = step;
+    this.#uploads?.saved(checkpoint);
     await this.#dropReferences();
   }
 
@@ -580,6 +597,11 @@ class Trainer {
       await rm(join(folder, `step-${step}`), { recursive: true, force: true });
     }
   }
+}
+
+/** A function, because `onEvent?.(log(…))` would log nothing where nobody listens. */
+function tell({ onEvent }: TrainOptions, event: RunEvent): void {
+  onEvent?.(event);
 }
 
 const REFERENCES = "references";
