@@ -13,7 +13,7 @@ export * from "./load.ts";
 export * from "./protocol.ts";
 export * from "./protocols/index.ts";
 export * from "./python.ts";
-export * from "./records.ts";
+export * from "./prompt-records.ts";
 export * from "./registry.ts";
 export * from "./seeds.ts";
 export * from "./tickets.ts";

@@ -16,7 +16,7 @@ import type { Trajectory } from "../rollout/trajectory.ts";
 import { writeAtomic } from "../run/files.ts";
 import { openRun, type RunFolder } from "../run/folder.ts";
 import { differences, type RunStatus, readManifest } from "../run/manifest.ts";
-import { framesOf, recordOf } from "../train/records.ts";
+import { framesOf, recordOf } from "../train/trajectory-records.ts";
 import type { MeteredAgent } from "./chat-agent.ts";
 import { reportMarkdown } from "./markdown.ts";
 import { type EvalModel, type ModelOptions, openModel } from "./models.ts";

@@ -18,7 +18,7 @@ import { NativeEngine } from "../engine/index.ts";
 import { loadFolder } from "../model/folder.ts";
 import { type AgentContext, chatModel, tokenAgent } from "../rollout/agents.ts";
 import { isRun } from "../run/list.ts";
-import { type View, viewOf } from "../train/records.ts";
+import { type View, viewOf } from "../train/trajectory-records.ts";
 import { ChatAgent, ChatClient, type ChatOptions, type MeteredAgent } from "./chat-agent.ts";
 import { sequenceUsage } from "./usage.ts";
 

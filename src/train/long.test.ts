@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { zeroVariance } from "./filters.ts";
 import { measureEpisodes } from "./measure.ts";
-import { recordOf } from "./records.ts";
+import { recordOf } from "./trajectory-records.ts";
 import { playedEpisode } from "./test-run.ts";
 
 const LONG = 200_000;

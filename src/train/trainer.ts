@@ -27,7 +27,7 @@ import { CheckpointUploads } from "./hub.ts";
 import { measureEpisodes, measureGroups } from "./measure.ts";
 import { dropUnfinished, modelFolder, replaceFolder } from "./model-folder.ts";
 import type { Recipe } from "./recipe.ts";
-import { framesOf, type RecordContext, recordOf, type View, viewOf } from "./records.ts";
+import { framesOf, type RecordContext, recordOf, type View, viewOf } from "./trajectory-records.ts";
 import { evaluationSeeds, groupRequest, RequestQueue } from "./requests.ts";
 import type { SftModel } from "./sft.ts";
 import { againstGrey, probeSight } from "./sight.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 import { imagesOf, textOf } from "../core/message.ts";
-import { type PromptRecord, parseRecord, promptMessages, readRecords, writeRecords } from "./records.ts";
+import { type PromptRecord, parseRecord, promptMessages, readRecords, writeRecords } from "./prompt-records.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "saccade-records-"));
 afterAll(() => rmSync(folder, { recursive: true }));
