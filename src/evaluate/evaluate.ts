@@ -87,7 +87,7 @@ export async function evaluateModel(options: EvaluationOptions): Promise<Evaluat
   }
 }
 
-type Course = {
+type Session = {
   readonly options: EvaluationOptions;
   readonly model: EvalModel;
   readonly host: EnvHost;
@@ -97,17 +97,17 @@ type Course = {
   readonly setting: Setting;
 };
 
-async function playAll(course: Course): Promise<Evaluation> {
-  const { options, model, stop, plans, jobs, setting } = course;
-  const run = await openFolder(course);
+async function playAll(session: Session): Promise<Evaluation> {
+  const { options, model, stop, plans, jobs, setting } = session;
+  const run = await openFolder(session);
   let log: ResultLog | undefined;
   let status: Exclude<RunStatus, "running"> = "failed";
   let message: string | undefined;
   try {
     log = await ResultLog.open(run.path);
     const against = new Map<string, Yardsticks>();
-    for (const plan of plans) against.set(plan.spec.id, await yardsticks(plan, course));
-    await playMissing(course, run, log);
+    for (const plan of plans) against.set(plan.spec.id, await yardsticks(plan, session));
+    await playMissing(session, run, log);
     const report = makeReport({
       model: model.name,
       setting,
@@ -136,7 +136,7 @@ async function playAll(course: Course): Promise<Evaluation> {
 }
 
 /** The folder holds one setting; its environments, seeds and repeats may grow. */
-async function openFolder({ options, model, setting, plans, jobs }: Course): Promise<RunFolder> {
+async function openFolder({ options, model, setting, plans, jobs }: Session): Promise<RunFolder> {
   const slug = model.name
     .replace(/^https?:\/\//, "")
     .replace(/[^\w.-]+/g, "-")
@@ -169,7 +169,7 @@ async function openFolder({ options, model, setting, plans, jobs }: Course): Pro
   return run;
 }
 
-async function yardsticks({ spec, maxTurns, protocol }: EnvPlan, { jobs, host, stop }: Course): Promise<Yardsticks> {
+async function yardsticks({ spec, maxTurns, protocol }: EnvPlan, { jobs, host, stop }: Session): Promise<Yardsticks> {
   const seeds = [...new Set(jobs.map(({ seed }) => seed))];
   // These agents look at no picture, so none is shrunk for them and no goal is drawn; the limits and rules are the same.
   const { maxLongSide: _, finalGoal: __, ...rules } = spec.options ?? {};
@@ -184,15 +184,15 @@ async function yardsticks({ spec, maxTurns, protocol }: EnvPlan, { jobs, host, s
   return against;
 }
 
-async function playMissing(course: Course, run: RunFolder, log: ResultLog): Promise<void> {
-  const { options, jobs, stop } = course;
+async function playMissing(session: Session, run: RunFolder, log: ResultLog): Promise<void> {
+  const { options, jobs, stop } = session;
   const missing = jobs.filter(({ key }) => !log.has(key));
   let done = jobs.length - missing.length;
   const queue = missing.values();
   const work = async () => {
     for (const job of queue) {
       if (stop.signal.aborted) return;
-      const result = await playJob(job, course, run, log);
+      const result = await playJob(job, session, run, log);
       if (result === undefined) return;
       done += result.scored ? 1 : 0;
       options.onEpisode?.(result, { done, total: jobs.length });
@@ -205,13 +205,13 @@ async function playMissing(course: Course, run: RunFolder, log: ResultLog): Prom
 }
 
 /** Plays an episode and writes it down; undefined when it was stopped before anything was asked. */
-async function playJob(job: Job, course: Course, run: RunFolder, log: ResultLog): Promise<EpisodeResult | undefined> {
-  const { model, stop } = course;
+async function playJob(job: Job, session: Session, run: RunFolder, log: ResultLog): Promise<EpisodeResult | undefined> {
+  const { model, stop } = session;
   const started = performance.now();
   const usage = noUsage();
   let trajectory: Trajectory;
   for (let attempt = 0; ; attempt++) {
-    const played = await playOnce(job, attempt, course);
+    const played = await playOnce(job, attempt, session);
     addUsage(usage, played.agent.usage());
     trajectory = played.trajectory;
     const broken = trajectory.end === "env_error" || trajectory.end === "env_timeout";
@@ -233,7 +233,7 @@ async function playJob(job: Job, course: Course, run: RunFolder, log: ResultLog)
 async function playOnce(
   { plan, seed, repeat }: Job,
   retries: number,
-  { host, model, stop }: Course,
+  { host, model, stop }: Session,
 ): Promise<{ trajectory: Trajectory; agent: MeteredAgent }> {
   const env = await host.acquire(plan.spec).catch(brokenEnv);
   const agent = model.agent({ env, seed, sibling: repeat, samplingSeed: 0 });

@@ -62,7 +62,7 @@ export async function* playGroups(requests: Requests, options: GroupOptions): As
   const { signal, stop, release } = stoppable(options.signal);
   const slots = new Permits(live);
   const places = new Permits(ahead);
-  const issued = new Line<Promise<PlayedGroup>>();
+  const issued = new Queue<Promise<PlayedGroup>>();
   const producer = issueGroups(requests, options, { signal, stop, slots, places, issued });
   producer.then(
     () => issued.end(),
@@ -85,16 +85,16 @@ export async function* playGroups(requests: Requests, options: GroupOptions): As
   }
 }
 
-type Course = {
+type Flow = {
   readonly signal: AbortSignal;
   readonly stop: (reason: unknown) => void;
   readonly slots: Permits;
   readonly places: Permits;
-  readonly issued: Line<Promise<PlayedGroup>>;
+  readonly issued: Queue<Promise<PlayedGroup>>;
 };
 
-async function issueGroups(requests: Requests, options: GroupOptions, course: Course): Promise<void> {
-  const { signal, slots, places, issued } = course;
+async function issueGroups(requests: Requests, options: GroupOptions, flow: Flow): Promise<void> {
+  const { signal, slots, places, issued } = flow;
   const source = Symbol.asyncIterator in requests ? requests[Symbol.asyncIterator]() : requests[Symbol.iterator]();
   const timesIssued = new Map<string, number>();
   const forever = Number.POSITIVE_INFINITY;
@@ -118,7 +118,7 @@ async function issueGroups(requests: Requests, options: GroupOptions, course: Co
           try {
             return await playSibling(request, id, sibling, options, signal);
           } catch (error) {
-            course.stop(error);
+            flow.stop(error);
             throw error;
           } finally {
             slots.give();
@@ -244,7 +244,7 @@ class Permits {
 }
 
 /** A queue that one reader waits on. */
-class Line<T> {
+class Queue<T> {
   readonly items: T[] = [];
   #ended = false;
   #wake = () => {};
