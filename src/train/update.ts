@@ -54,7 +54,7 @@ export type SequenceCredit = {
 };
 
 /** A row with the sequence it stands for. */
-type Line = { readonly row: TokenRow; readonly sequence: Sequence; readonly temperature: number };
+type Example = { readonly row: TokenRow; readonly sequence: Sequence; readonly temperature: number };
 
 export async function update(
   learners: Learners,
@@ -63,12 +63,12 @@ export async function update(
   step: number,
   klCoefficient: number,
 ): Promise<UpdateReport> {
-  const lines = linesOf(trajectories);
+  const examples = examplesOf(trajectories);
   const estimator = getEstimator(recipe.advantage.name);
-  const filters = filterLines(lines, recipe, estimator.needsGroups);
-  let kept = keepLines(lines, filters);
+  const filters = filterExamples(examples, recipe, estimator.needsGroups);
+  let kept = keepExamples(examples, filters);
   const metrics: Record<string, number> = { "groups/trained": filters.keep.length };
-  for (const name of metricNames()) metrics[`custom/${name}`] = getMetric(name).compute(rows(lines));
+  for (const name of metricNames()) metrics[`custom/${name}`] = getMetric(name).compute(rows(examples));
   for (const [name, counts] of Object.entries(filters.dropped)) {
     metrics[name === "survivors" ? "groups/too_small" : `filter/${name}`] = counts.groups;
   }
@@ -84,12 +84,12 @@ export async function update(
   if (kept.length === 0) return idle;
 
   const asked = performance.now();
-  kept = await scoreLines(kept, learners, recipe);
+  kept = await scoreExamples(kept, learners, recipe);
   metrics["time/score"] = (performance.now() - asked) / 1000;
   let coefficient = klCoefficient;
   if (recipe.kl?.as === "reward") {
     const penalised = applyKlReward(rows(kept), { coefficient, estimator: recipe.kl.estimator });
-    kept = kept.map((line, i) => ({ ...line, row: penalised.rows[i] as TokenRow }));
+    kept = kept.map((example, i) => ({ ...example, row: penalised.rows[i] as TokenRow }));
     metrics["policy/kl_reference"] = penalised.kl;
     metrics["policy/kl_coefficient"] = coefficient;
     const { target, horizon } = recipe.kl;
@@ -99,7 +99,7 @@ export async function update(
       coefficient,
       controller,
       penalised.kl,
-      new Set(kept.map((line) => line.row.episode)).size,
+      new Set(kept.map((example) => example.row.episode)).size,
     );
   }
 
@@ -107,7 +107,7 @@ export async function update(
   Object.assign(metrics, estimated.metrics);
   const left = dropMasked(rows(kept), estimated, filters.masked);
   const present = new Set(left.rows);
-  kept = kept.filter((line) => present.has(line.row));
+  kept = kept.filter((example) => present.has(example.row));
   if (kept.length === 0) return { ...idle, metrics: { ...idle.metrics, ...metrics }, klCoefficient: coefficient };
   let advantages: readonly Float32Array[] = left.credit.advantages;
   if (recipe.advantage.whiten) advantages = whiten(rows(kept), advantages);
@@ -128,9 +128,9 @@ export async function update(
   };
 }
 
-const rows = (lines: readonly Line[]) => lines.map((line) => line.row);
+const rows = (examples: readonly Example[]) => examples.map((example) => example.row);
 
-function linesOf(trajectories: readonly Trajectory[]): Line[] {
+function examplesOf(trajectories: readonly Trajectory[]): Example[] {
   return trajectories.flatMap((trajectory) =>
     rowsOf(trajectory).map((row, i) => ({
       row,
@@ -141,40 +141,40 @@ function linesOf(trajectories: readonly Trajectory[]): Line[] {
 }
 
 /** The recipe's filters; groups that lost their siblings go first, since there is nothing to compare them with. */
-function filterLines(lines: readonly Line[], recipe: Recipe, needsGroups: boolean): FilterReport {
+function filterExamples(examples: readonly Example[], recipe: Recipe, needsGroups: boolean): FilterReport {
   const wanted = recipe.filters.map(({ name, ...options }) => ({ filter: getFilter(name), options }));
   // After the others too: a filter may take siblings out.
   const paired = needsGroups ? [{ filter: getFilter("survivors") }] : [];
-  return applyFilters(groupsOf(rows(lines)), [...paired, ...wanted, ...paired]);
+  return applyFilters(groupsOf(rows(examples)), [...paired, ...wanted, ...paired]);
 }
 
 /** Groups that would survive the filters: what dynamic sampling counts. */
 export function survivingGroups(trajectories: readonly Trajectory[], recipe: Recipe): number {
-  return filterLines(linesOf(trajectories), recipe, getEstimator(recipe.advantage.name).needsGroups).keep.length;
+  return filterExamples(examplesOf(trajectories), recipe, getEstimator(recipe.advantage.name).needsGroups).keep.length;
 }
 
-function keepLines(lines: readonly Line[], filters: FilterReport): Line[] {
-  const kept = new Set(keepRows(rows(lines), filters.keep));
-  const left = lines.filter((line) => kept.has(line.row));
+function keepExamples(examples: readonly Example[], filters: FilterReport): Example[] {
+  const kept = new Set(keepRows(rows(examples), filters.keep));
+  const left = examples.filter((example) => kept.has(example.row));
   const paid = withoutRewards(rows(left), filters.unpaid);
-  return left.map((line, i) => ({ ...line, row: paid[i] as TokenRow }));
+  return left.map((example, i) => ({ ...example, row: paid[i] as TokenRow }));
 }
 
 /** Adds what the estimators and losses need beyond the sampler's numbers: learner, reference and critic outputs. */
-async function scoreLines(lines: readonly Line[], learners: Learners, recipe: Recipe): Promise<Line[]> {
-  const data = lines.map((line) => probeDatum(line.sequence, line.temperature));
+async function scoreExamples(examples: readonly Example[], learners: Learners, recipe: Recipe): Promise<Example[]> {
+  const data = examples.map((example) => probeDatum(example.sequence, example.temperature));
   // On policy the sampler's numbers are the learner's, bit for bit, and stale episodes are anchored where they were drawn; only a correction compares the two.
   const old = recipe.correction ? await learners.policy.forward(data) : undefined;
   const reference = recipe.kl && learners.reference ? await learners.reference.score(data) : undefined;
   const values = learners.critic ? await learners.critic.forward(data) : undefined;
-  return lines.map((line, i) => {
+  return examples.map((example, i) => {
     const logprobs = old?.[i]?.logprobs;
     const scored = reference?.[i]?.logprobs;
     const value = values?.[i]?.values;
     return {
-      ...line,
+      ...example,
       row: {
-        ...line.row,
+        ...example.row,
         ...(logprobs && { oldLogprobs: shiftRight(logprobs) }),
         ...(scored && { referenceLogprobs: shiftRight(scored) }),
         ...(value && { values: shiftRight(value) }),
@@ -188,20 +188,20 @@ type Seen = { first?: NonNullable<SequenceCredit["seen"]>; clipped?: Set<number>
 type Learned = {
   readonly metrics: Record<string, number>;
   readonly applied: boolean;
-  /** What the learner saw of each line. */
+  /** What the learner saw of each example. */
   readonly seen: readonly Seen[];
 };
 
 async function learn(
   learners: Learners,
-  lines: readonly Line[],
+  examples: readonly Example[],
   advantages: readonly Float32Array[],
   returns: readonly Float32Array[] | undefined,
   recipe: Recipe,
   step: number,
 ): Promise<Learned> {
   const meter = new Meter();
-  const seen: Seen[] = lines.map(() => ({}));
+  const seen: Seen[] = examples.map(() => ({}));
   let updates = 0;
   const loss = new WatchedLoss(policyLossOf(recipe, mixSeed("loss", recipe.seed, step)));
   const anchor = isPolicyLoss(recipe.loss.name) ? "learner" : getLoss(recipe.loss.name).anchor;
@@ -210,17 +210,19 @@ async function learn(
   let drift: DriftReport | undefined;
   let applied = true;
   for (let epoch = 0; epoch < recipe.epochs; epoch++) {
-    for (const [index, members] of minibatches(lines, recipe, step, epoch).entries()) {
-      const chosen = members.map((i) => lines[i] as Line);
+    for (const [index, members] of minibatches(examples, recipe, step, epoch).entries()) {
+      const chosen = members.map((i) => examples[i] as Example);
       const weights = tokenWeights(rows(chosen), recipe.reduction);
       if (!frozenPolicy) {
-        const data = chosen.map((line, k) =>
-          toDatum(line.sequence, line.temperature, {
+        const data = chosen.map((example, k) =>
+          toDatum(example.sequence, example.temperature, {
             weights: weights[k] as Float32Array,
             advantages: advantages[members[k] as number] as Float32Array,
             oldLogprobs:
-              anchor === "sampler" ? line.row.sampledLogprobs : (line.row.oldLogprobs ?? line.row.sampledLogprobs),
-            ...(line.row.referenceLogprobs && { referenceLogprobs: line.row.referenceLogprobs }),
+              anchor === "sampler"
+                ? example.row.sampledLogprobs
+                : (example.row.oldLogprobs ?? example.row.sampledLogprobs),
+            ...(example.row.referenceLogprobs && { referenceLogprobs: example.row.referenceLogprobs }),
           }),
         );
         const report = await learners.policy.forwardBackward(data, loss.watched);
@@ -260,7 +262,7 @@ async function learn(
 
 async function learnCritic(
   critic: Learner,
-  lines: readonly Line[],
+  examples: readonly Example[],
   members: readonly number[],
   weights: readonly Float32Array[],
   returns: readonly Float32Array[],
@@ -269,11 +271,11 @@ async function learnCritic(
   meter: Meter,
 ): Promise<boolean> {
   if (recipe.critic === undefined) return true;
-  const data: Datum[] = lines.map((line, k) =>
-    toDatum(line.sequence, line.temperature, {
+  const data: Datum[] = examples.map((example, k) =>
+    toDatum(example.sequence, example.temperature, {
       weights: weights[k] as Float32Array,
       returns: returns[members[k] as number] as Float32Array,
-      oldValues: line.row.values as Float32Array,
+      oldValues: example.row.values as Float32Array,
     }),
   );
   let applied = true;
@@ -296,14 +298,14 @@ async function learnCritic(
  * mini-batches as the recipe's number of episodes asks for, at most one per group, of nearly as many groups each: a last crumb would take a
  * full step on a few sequences.
  */
-function minibatches(lines: readonly Line[], recipe: Recipe, step: number, epoch: number): number[][] {
-  const order = [...byGroup(lines.map(({ row }, line) => ({ group: row.group, line }))).values()];
-  const episodes = new Set(lines.map(({ row }) => row.episode)).size;
+function minibatches(examples: readonly Example[], recipe: Recipe, step: number, epoch: number): number[][] {
+  const order = [...byGroup(examples.map(({ row }, example) => ({ group: row.group, example }))).values()];
+  const episodes = new Set(examples.map(({ row }) => row.episode)).size;
   const parts = Math.min(order.length, Math.max(1, Math.round(episodes / (recipe.minibatch ?? episodes))));
   if (parts > 1) new NumpyRandom(mixSeed("minibatch", recipe.seed, step, epoch)).shuffle(order);
   const at = (part: number) => Math.floor((part * order.length) / parts);
   return Array.from({ length: parts }, (_, part) =>
-    order.slice(at(part), at(part + 1)).flatMap((members) => members.map(({ line }) => line)),
+    order.slice(at(part), at(part + 1)).flatMap((members) => members.map(({ example }) => example)),
   );
 }
 
@@ -341,15 +343,15 @@ export function scheduled(
 }
 
 function creditOf(
-  lines: readonly Line[],
+  examples: readonly Example[],
   advantages: readonly Float32Array[],
   seen: readonly Seen[],
 ): ReadonlyMap<string, readonly SequenceCredit[]> {
   const credit = new Map<string, SequenceCredit[]>();
-  lines.forEach((line, i) => {
+  examples.forEach((example, i) => {
     const { first, clipped } = seen[i] as Seen;
-    const list = credit.get(line.row.episode) ?? [];
-    credit.set(line.row.episode, list);
+    const list = credit.get(example.row.episode) ?? [];
+    credit.set(example.row.episode, list);
     list.push({
       advantages: advantages[i] as Float32Array,
       ...(first && { seen: first }),

@@ -52,13 +52,13 @@ export async function runBatch(
       const [shard, packs] = next;
       for (const pack of packs) {
         const members = pack.map((index) => data[index] as Datum);
-        const found = await runPack(members, shard);
+        const found = await sendPack(members, shard);
         for (const [i, index] of pack.entries()) results[index] = found[i] as SequenceResult;
       }
     }
   });
 
-  function runPack(members: readonly Datum[], shard: number): Promise<SequenceResult[]> {
+  function sendPack(members: readonly Datum[], shard: number): Promise<SequenceResult[]> {
     const pictures = new Map<string, Image>();
     for (const { input } of members) for (const { image } of input.images) pictures.set(image.hash, image);
     const place = new Map([...pictures.keys()].map((hash, index) => [hash, index]));
