@@ -3,6 +3,7 @@
  * same seeds and limits; what it cost; and apart from all that, what failed for our reasons. Episodes of one seed are alike, so with
  * repeats an interval counts seeds and not episodes. Means over environments weigh each the same.
  */
+import { rangeOf } from "../core/range.ts";
 import { type Rate, wilson, type Yardsticks } from "../rollout/play.ts";
 import type { Metrics } from "../run/events.ts";
 import type { EnvPlan, Job } from "./plan.ts";
@@ -87,7 +88,7 @@ export function makeReport(input: ReportInput): Report {
     ...(preset !== undefined && { preset }),
     setting,
     seeds: new Set(jobs.map(({ seed }) => seed)).size,
-    repeats: Math.max(...jobs.map(({ repeat }) => repeat + 1)),
+    repeats: rangeOf(jobs.map(({ repeat }) => repeat + 1)).max,
     envs,
     means: [mean("easy", envs), mean("hard", envs), mean("all", envs)].filter(({ envs: count }) => count > 0),
     spent: priced(spent, price),
@@ -157,7 +158,7 @@ function successRate(scored: readonly EpisodeResult[]): Rate {
 function passTable(scored: readonly EpisodeResult[]): PassAtK[] {
   const bySeed = new Map<number, EpisodeResult[]>();
   for (const result of scored) bySeed.set(result.seed, [...(bySeed.get(result.seed) ?? []), result]);
-  const most = Math.max(0, ...[...bySeed.values()].map((list) => list.length));
+  const most = Math.max(0, rangeOf([...bySeed.values()].map((list) => list.length)).max);
   const ks = Array.from({ length: 10 }, (_, i) => 2 ** i).filter((k) => k < most);
   return [...ks, ...(most > 0 ? [most] : [])].map((k) => {
     const enough = [...bySeed.values()].filter((list) => list.length >= k);

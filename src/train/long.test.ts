@@ -1,19 +1,20 @@
 /** Batches and replies that are longer than a call takes arguments are counted, filtered and recorded like any other. */
 import { expect, test } from "vitest";
 import { zeroVariance } from "./filters.ts";
-import { measureEpisodes } from "./measure.ts";
-import { recordOf } from "./trajectory-records.ts";
+import { measureEpisodes, measureStaleness } from "./measure.ts";
 import { playedEpisode } from "./test-run.ts";
+import { recordOf } from "./trajectory-records.ts";
 
 const LONG = 200_000;
 
-test("a reply of 200,000 tokens is recorded, with its version and the range of its advantages", () => {
+test("a reply of 200,000 tokens is recorded, with its version, its age and the range of its advantages", () => {
   const said = Array.from({ length: LONG }, (_, i) => [i % 100, -1] as const);
   const trajectory = playedEpisode("g", 0, [{ reward: 1, said }]);
   const advantages = Float32Array.from(trajectory.sequences[0]?.sampled ?? [], (flag, i) => (flag ? i : -5));
   const record = recordOf(trajectory, { split: "train", step: 1, credit: [{ advantages }] });
   expect(record.turns[0]?.version).toBe(1);
   expect(record.advantage).toMatchObject({ min: 3, max: LONG + 2 });
+  expect(measureStaleness([trajectory], 4)).toEqual({ "staleness/mean": 3, "staleness/max": 3 });
 });
 
 test("200,000 different replies have none that is common, and a group of as many siblings has a variance", () => {

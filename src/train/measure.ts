@@ -73,6 +73,14 @@ export function measureGroups(groups: readonly PlayedGroup[]): Record<string, nu
   };
 }
 
+/** How many updates old each sequence's oldest sampled token is; `trained` is the version that learned from them. */
+export function measureStaleness(trajectories: readonly Trajectory[], trained: number): Record<string, number> {
+  const ages = trajectories.flatMap(({ sequences }) =>
+    sequences.map(({ versions }) => Math.max(0, trained - rangeOf(versions.filter((version) => version >= 0)).min)),
+  );
+  return { "staleness/mean": mean(ages), "staleness/max": Math.max(0, rangeOf(ages).max) };
+}
+
 /** Share of sampled ids that equal the one before. */
 function repeatedTokens(trajectories: readonly Trajectory[]): number {
   let same = 0;

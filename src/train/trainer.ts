@@ -24,13 +24,13 @@ import { checkRecipe } from "./check-recipe.ts";
 import { Clock, Lanes } from "./clock.ts";
 import { evaluate } from "./evaluate.ts";
 import { CheckpointUploads } from "./hub.ts";
-import { measureEpisodes, measureGroups } from "./measure.ts";
+import { measureEpisodes, measureGroups, measureStaleness } from "./measure.ts";
 import { dropUnfinished, modelFolder, replaceFolder } from "./model-folder.ts";
 import type { Recipe } from "./recipe.ts";
-import { framesOf, type RecordContext, recordOf, type View, viewOf } from "./trajectory-records.ts";
 import { evaluationSeeds, groupRequest, RequestQueue } from "./requests.ts";
 import type { SftModel } from "./sft.ts";
 import { againstGrey, probeSight } from "./sight.ts";
+import { framesOf, type RecordContext, recordOf, type View, viewOf } from "./trajectory-records.ts";
 import { type Learners, MAX_SKIPPED, survivingGroups, type UpdateReport, update } from "./update.ts";
 import { warmStart } from "./warm-start.ts";
 
@@ -405,11 +405,6 @@ class Trainer {
   async #logStep(groups: readonly PlayedGroup[], report: UpdateReport, clock: Clock): Promise<void> {
     const { onStep } = this.#options;
     const trajectories = groups.flatMap((group) => group.trajectories);
-    const versions = trajectories.flatMap((t) =>
-      t.sequences.map((sequence) => Math.min(...sequence.versions.filter((v) => v >= 0))),
-    );
-    // Only steps publish, so the weights that were trained are the version before the newest.
-    const stale = versions.map((version) => Math.max(0, this.#newest.version - 1 - version));
     const sampled = trajectories.reduce(
       (sum, t) => sum + t.sequences.reduce((n, s) => n + s.sampled.reduce((a, b) => a + b, 0), 0),
       0,
@@ -426,8 +421,8 @@ class Trainer {
       ...measureGroups(groups),
       ...report.metrics,
       "groups/too_small": (report.metrics["groups/too_small"] ?? 0) + lost,
-      "staleness/mean": stale.reduce((a, b) => a + b, 0) / Math.max(1, stale.length),
-      "staleness/max": Math.max(0, ...stale),
+      // Only steps publish, so the weights that were trained are the version before the newest.
+      ...measureStaleness(trajectories, this.#newest.version - 1),
       "speed/sampled_tokens": sampled / seconds,
       "speed/trained_tokens": tokens / seconds,
       "speed/episodes": trajectories.length / seconds,
