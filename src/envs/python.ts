@@ -50,7 +50,7 @@ const SIMPLE_ESCAPES: Readonly<Record<string, string>> = {
 };
 const HEX_ESCAPES: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
-/** The value of a Python literal, or undefined when `text` is not one. Whole numbers beyond 2^53 are not read. */
+/** The value of a Python literal, or undefined when `text` is not one. A whole number beyond 2^53 is the nearest double. */
 export function parseLiteral(text: string): PyValue | undefined {
   const reader = new LiteralReader(text, 0, text.length, MAX_DEPTH);
   const first = reader.value(0);
@@ -167,11 +167,11 @@ class LiteralReader {
     return word === undefined ? undefined : word === "None" ? null : word === "True";
   }
 
-  /** Any number of signs, then a number. (`literal_eval` allows one sign; a model that writes two means what they say.) */
+  /** A number, with one sign at most: `literal_eval` reads `- 1` and refuses `--1`. */
   #number(): number | PyFloat | undefined {
-    let negative = false;
-    for (let char = this.#char(); char === "+" || char === "-"; char = this.#char()) {
-      if (char === "-") negative = !negative;
+    const sign = this.#char();
+    const negative = sign === "-";
+    if (negative || sign === "+") {
       this.position += 1;
       this.#skipSpace();
     }
@@ -185,10 +185,8 @@ class LiteralReader {
     }
     const token = this.#text.slice(start, this.position);
     const size = Number(token.replaceAll("_", ""));
-    if (INT.test(token)) {
-      if (!Number.isSafeInteger(size)) return undefined;
-      return negative && size !== 0 ? -size : size;
-    }
+    // Too large for any range of whole numbers, but a number: what it does not fit can then be said.
+    if (INT.test(token)) return negative && size !== 0 ? -size : size;
     // Without a point or an exponent this is `012`, which Python refuses.
     if (!/[.eE]/.test(token) || !FLOAT.test(token)) return undefined;
     return new PyFloat(negative ? -size : size);
@@ -274,7 +272,7 @@ export function printLiteral(value: Json, arg: ArgSpec): string {
   }
 }
 
-/** A real as a person writes it: `4`, `-3.5`. Beyond 2^53 it is a float, for whole numbers of that size are not read. */
+/** A real as a person writes it: `4`, `-3.5`. Beyond 2^53 it is a float, for there not every whole number is a double. */
 export function printReal(value: number): string {
   return Number.isSafeInteger(value) ? String(value) : printFloat(value);
 }

@@ -138,6 +138,17 @@ describe("3. Only sampled ids carry loss", () => {
       expect([sequence.ids[end], sequence.sampled[end]]).toEqual([END, 0]);
     }
     expect(sequence.replies.at(-1)?.end).toBe(sequence.ids.length);
+    expect(sequence.forced).toEqual(sequence.replies.slice(0, -1).map(({ end }) => end));
+  });
+
+  test("a split ledger knows which of the ids that it copied were forced", async () => {
+    const sampler = new ScriptedSampler((_, call) => (call === 1 ? "left" : "left right up down left right up down"));
+    const { sequences } = await playWith(slides(3), sampler, { maxTokens: 5, turns: "split", history: 2 });
+    // Replies 0 and 2 are cut; what ends the last is never written.
+    expect(sequences.map(({ forced }) => forced?.length)).toEqual([0, 1, 1]);
+    for (const { forced = [], ids, sampled } of sequences) {
+      for (const at of forced) expect([ids[at], sampled[at]]).toEqual([END, 0]);
+    }
   });
 
   test("a turn that was cut reads to the model exactly as one that ended", async () => {

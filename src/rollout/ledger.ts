@@ -21,13 +21,19 @@ export type LedgerLimits = {
 };
 
 /** What a renderer makes; the spans' starts count from its first id. */
-export type Given = { readonly ids: Int32Array; readonly images: readonly ImageSpan[] };
+export type Given = {
+  readonly ids: Int32Array;
+  readonly images: readonly ImageSpan[];
+  /** Places of ids that were forced, in a span of another ledger. */
+  readonly forced?: readonly number[];
+};
 
 export class TokenLedger {
   readonly #limits: LedgerLimits;
   readonly #visionIds: ReadonlySet<number>;
   readonly #images: ImageSpan[] = [];
   readonly #replies: { turn: number; start: number; end: number }[] = [];
+  readonly #forced: number[] = [];
   #ids = new Int32Array(256);
   #sampled = new Uint8Array(256);
   #logprobs = new Float32Array(256);
@@ -61,13 +67,14 @@ export class TokenLedger {
     for (const span of given.images) {
       this.#images.push({ start: start + span.start, length: span.length, image: span.image });
     }
+    for (const at of given.forced ?? []) this.#forced.push(start + at);
   }
 
   /** Appends an id the model should have said and did not, such as the end of its turn. It carries no loss. */
   force(id: number): void {
     this.#checkRoom(1);
     if (this.#visionIds.has(id)) throw new DataError(`The vision placeholder ${id} can't be forced.`);
-    this.#append([id]);
+    this.#forced.push(this.#append([id]));
   }
 
   /** Appends what the model said: these ids, and only these, carry loss. */
@@ -117,6 +124,7 @@ export class TokenLedger {
     return {
       ids: this.#ids.slice(start, end),
       images: touched.map((image) => ({ ...image, start: image.start - start })),
+      forced: this.#forced.filter((at) => at >= start && at < end).map((at) => at - start),
     };
   }
 
@@ -127,6 +135,7 @@ export class TokenLedger {
       sampled: this.#sampled.slice(0, this.#length),
       logprobs: this.#logprobs.slice(0, this.#length),
       versions: this.#versions.slice(0, this.#length),
+      forced: [...this.#forced],
       replies: this.#replies.map((reply) => ({ ...reply })),
     };
   }

@@ -24,6 +24,8 @@ export type Sequence = {
   readonly logprobs: Float32Array;
   /** Policy version that sampled each id; −1 elsewhere. */
   readonly versions: Int32Array;
+  /** Ids that the model should have said and did not, such as the end of its turn; absent: none. */
+  readonly forced?: readonly number[];
   /** Sampled spans by turn: ids start..end-1 of turn `turn`. */
   readonly replies: readonly { readonly turn: number; readonly start: number; readonly end: number }[];
 };

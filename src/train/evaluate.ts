@@ -6,7 +6,7 @@ import type { Sampler } from "../engine/engine.ts";
 import { type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
 import type { EnvHost } from "../rollout/hosts.ts";
 import { playSeeds, type SeedScores } from "../rollout/play.ts";
-import type { Trajectory } from "../rollout/trajectory.ts";
+import { isOurFault, type Trajectory } from "../rollout/trajectory.ts";
 import { measureEpisodes } from "./measure.ts";
 import type { Recipe } from "./recipe.ts";
 
@@ -43,7 +43,7 @@ export async function evaluate(
   };
   const sampled = await play(recipe.evaluate.temperature, (trajectory) => trajectories.push(trajectory));
   const greedy = recipe.evaluate.greedy ? await play(0) : undefined;
-  const scored = trajectories.filter((trajectory) => trajectory.error === undefined || trajectory.end === "max_tokens");
+  const scored = trajectories.filter((trajectory) => !isOurFault(trajectory));
   const metrics: Record<string, number> = { ...measureEpisodes(scored, "eval"), ...summary(sampled, "success") };
   metrics["eval/success_low"] = mean(sampled, ({ success }) => success.low);
   metrics["eval/success_high"] = mean(sampled, ({ success }) => success.high);

@@ -14,16 +14,21 @@ export function evaluationSeeds(recipe: Pick<Recipe, "evaluate">): number[] {
   return Array.from({ length: to - from + 1 }, (_, i) => from + i);
 }
 
-/** Group `index` of the run, counted from 0 over all steps and refills. */
-export function groupRequest(recipe: Recipe, index: number, reserved: ReadonlySet<number>): GroupRequest {
-  const { envs, seed: runSeed } = recipe;
-  const total = envs.reduce((sum, { weight }) => sum + weight, 0);
-  let draw = new NumpyRandom(mixSeed("mixture", runSeed, index)).random() * total;
-  const chosen = envs.find(({ weight }) => {
+/** One of the mixture's members, each as often as its weight says. */
+export function drawMember<T extends { readonly weight: number }>(members: readonly T[], seed: number): T {
+  const total = members.reduce((sum, { weight }) => sum + weight, 0);
+  let draw = new NumpyRandom(seed).random() * total;
+  const chosen = members.find(({ weight }) => {
     draw -= weight;
     return draw < 0;
   });
-  const { env, options } = chosen ?? (envs[0] as Recipe["envs"][number]);
+  return chosen ?? (members[0] as T);
+}
+
+/** Group `index` of the run, counted from 0 over all steps and refills. */
+export function groupRequest(recipe: Recipe, index: number, reserved: ReadonlySet<number>): GroupRequest {
+  const { envs, seed: runSeed } = recipe;
+  const { env, options } = drawMember(envs, mixSeed("mixture", runSeed, index));
   return {
     env: { id: env, options },
     seed: ticketSeed(runSeed, 0, index, reserved),

@@ -2,10 +2,15 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { NativeEngine } from "../engine/index.ts";
+import { makeEnv } from "../envs/registry.ts";
 import { readSafetensors } from "../model/safetensors.ts";
+import { tokenAgent } from "../rollout/agents.ts";
+import { playEpisode } from "../rollout/episode.ts";
+import { ScriptedSampler, testModel } from "../rollout/test-model.ts";
 import { loadEvents } from "../run/events.ts";
 import { readFrame } from "../run/frames.ts";
 import { readTrajectories, type TokensRecord, type TrajectoryRecord } from "../run/trajectories.ts";
+import { recordOf } from "./records.ts";
 import { signalsEnv, type TestFolder, tinyRecipe, warmFolder } from "./test-run.ts";
 import { train } from "./trainer.ts";
 
@@ -148,4 +153,21 @@ test("a critic begins with what the warm start has learned", async () => {
   expect(shared.some((name) => policy.get(name)?.data.some((value, i) => value !== before.get(name)?.data[i]))).toBe(
     true,
   );
+});
+
+test("an end of turn that the model did not say is forced, not observed", async () => {
+  const env = await makeEnv("frozen_lake", {
+    protocol: "keyword",
+    cellSize: 32,
+    size: 2,
+    maxTurns: 2,
+    prompt: "brief",
+  });
+  const sampler = new ScriptedSampler(() => "<action>up</action> and on and on and on");
+  const agent = tokenAgent({ model: testModel, sampler: () => sampler, temperature: 1, maxTokens: 12 });
+  const context = { env, seed: 0, sibling: 0, samplingSeed: 0 };
+  const played = await playEpisode({ name: "frozen_lake", env, agent: agent(context), seed: 0 });
+  expect(played.turns.map(({ stopReason }) => stopReason)).toEqual(["length", "length"]);
+  const [tokens] = recordOf(played, { split: "train", step: 1, textOf: String }).tokens ?? [];
+  expect(tokens?.kinds).toMatch(/^p+i+p+s{12}fo+i+o+s{12}$/);
 });

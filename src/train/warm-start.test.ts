@@ -50,3 +50,16 @@ test("split turns are imitated as they are played: a sequence per turn, its own 
     batch.reduce((sum, { weights }) => sum + weights.filter((weight) => weight > 0).length, 0);
   expect(trained(split[0] as Datum[])).toBe(trained(joined[0] as Datum[]));
 });
+
+test("a mixture is imitated in the proportions of its weights, as it is played", async () => {
+  const envs = [
+    { ...signalsEnv(1), weight: 3 },
+    { ...signalsEnv(2), weight: 1 },
+  ];
+  const seen = (await batches({ envs, warmStart: { episodes: 64, batch: 8, optimizer } })).flat();
+  const short = seen.filter(({ input }) => input.images.length === 1).length;
+  expect(seen).toHaveLength(64);
+  // 48 are expected; half of them, as without weights, would be five standard deviations away.
+  expect(short).toBeGreaterThan(40);
+  expect(short).toBeLessThan(57);
+});

@@ -14,7 +14,7 @@ import { makeEnv } from "../envs/registry.ts";
 import { ticketSeed } from "../envs/tickets.ts";
 import type { Sequence } from "../rollout/trajectory.ts";
 import type { Recipe } from "./recipe.ts";
-import { evaluationSeeds } from "./requests.ts";
+import { drawMember, evaluationSeeds } from "./requests.ts";
 import { type SequenceLayout, type SftModel, sequencesOf, sftBatch } from "./sft.ts";
 import { MAX_SKIPPED, scheduled } from "./update.ts";
 
@@ -106,8 +106,10 @@ async function sourceOf({ recipe, plan, model }: WarmStartOptions): Promise<Sour
     };
   }
   const reserved = new Set(evaluationSeeds(recipe));
-  const envs: { name: string; world: Env }[] = [];
-  for (const { env, options } of recipe.envs) envs.push({ name: env, world: await makeEnv(env, options) });
+  const envs: { name: string; world: Env; weight: number }[] = [];
+  for (const { env, options, weight } of recipe.envs) {
+    envs.push({ name: env, world: await makeEnv(env, options), weight });
+  }
   const noise = { probability: plan.noise, labels: plan.labels };
   return {
     count: plan.episodes,
@@ -116,7 +118,7 @@ async function sourceOf({ recipe, plan, model }: WarmStartOptions): Promise<Sour
       const sequences: Sequence[] = [];
       for (let i = 0; i < count; i++) {
         const episode = index * plan.batch + i;
-        const { name, world } = envs[episode % envs.length] as { name: string; world: Env };
+        const { name, world } = drawMember(envs, mixSeed("warm-mixture", recipe.seed, episode));
         const demo = await playDemo(
           name,
           world,

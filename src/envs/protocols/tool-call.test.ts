@@ -83,6 +83,18 @@ test.each([
   expect(parsed.problem).toContain(problem);
 });
 
+test.each(["```json\n%\n```", "```\n%```", "``` % ```"])("a code fence inside the tag is taken off: %j", (fence) => {
+  const json = '{"name":"move","arguments":{"direction":1}}';
+  const parsed = protocol.parse(call(fence.replace("%", json)), specs);
+  expect(parsed).toMatchObject({ actions: [act("move", 1)], wellFormed: true });
+  expect(protocol.parse(`\`\`\`json\n${call(json)}\n\`\`\``, specs).actions).toEqual([act("move", 1)]);
+});
+
+test("a call without its tag is not read, fenced or not", () => {
+  const json = '```json\n{"name":"move","arguments":{"direction":1}}\n```';
+  expect(protocol.parse(json, specs)).toMatchObject({ actions: [], wellFormed: false });
+});
+
 describe("several calls", () => {
   const calls = ["left", "up", "down"].map((name) => call(`{"name":"${name}"}`)).join("\n");
 

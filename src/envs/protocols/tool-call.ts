@@ -1,7 +1,7 @@
 /**
  * `tool-call`: actions as JSON calls, `<tool_call>{"name": "move", "arguments": {"direction": "right"}}</tool_call>`.
  * OpenAI's `{"function": {…}}` is read too, and arguments may be an object by name, a list in order, or either as a JSON
- * string. The last call counts; with `maxActions` above 1 every call does, in order.
+ * string, and a code fence inside the tag is taken off. The last call counts; with `maxActions` above 1 every call does, in order.
  */
 import { z } from "zod";
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
@@ -28,6 +28,7 @@ export const toolCallOptions = z.strictObject({ maxActions: maxActionsOption.def
 
 const TAG = "tool_call";
 const NAMES = [TAG, "think"];
+const FENCE = /^```\w*\s*([\s\S]*?)\s*```$/;
 /** Payloads nest two or three deep. */
 const DEEPEST_LIST = 8;
 
@@ -128,7 +129,7 @@ function leafValues(arg: ArgSpec, payload: Json): Json[] {
 }
 
 function readToolCall(text: string, specs: readonly ActionSpec[]): ReadAction {
-  const call = parseJson(text);
+  const call = parseJson(text.replace(FENCE, "$1"));
   if (!isJsonObject(call)) return { ok: false, problem: `The call is not a JSON object. Write it as ${form(specs)}.` };
   const inner = isJsonObject(call.function) ? call.function : call;
   const { name } = inner;

@@ -1,8 +1,9 @@
 /**
  * `tuple`: one action as a Python tuple, `('move', 0)`, the language of VisGym. The reader takes the last tuple of the
- * reply that begins with a name (VisGym's evaluation) or the first (SkyRL's recipe), and forgives what models do around
- * it: code fences, box and think markers, an `Action:` before it, names without quotes. An `<action>` or `<answer>` tag
- * is looked into first. With `tags`, the model is asked to observe and justify before it acts, and is paid for doing so.
+ * reply that begins with a name (VisGym's evaluation) or the first pair (SkyRL's recipe), and forgives what models do around
+ * it: code fences, box and think markers, an `Action:` before it, names without quotes. Where there is an `<action>` or `<answer>`
+ * tag, the action stands in it or nowhere. What the model said last is what it meant: when that can't be read, it is told so and nothing
+ * that it said before is played. With `tags`, the model is asked to observe and justify before it acts, and is paid for doing so.
  */
 import { z } from "zod";
 import type { Action, ActionSpec } from "../action.ts";
@@ -27,6 +28,7 @@ const ALL_TAGS = [...SECTIONS, "think", "answer"];
 const QUOTED_HEAD = /\(\s*['"]/y;
 const BARE_HEAD = /\(\s*[A-Za-z_]\w*\s*,/y;
 const ANY_HEAD = /\(\s*(?:['"]|[A-Za-z_]\w*\s*,)/y;
+const ATTEMPT = /\(\s*(['"]?)(\w+)\1\s*([,)])/y;
 const NOISE = /```\w*|`|<\|(?:begin|end)_of_box\|>|◁\/?think▷|\baction\s*:|\s/gi;
 
 type Found = { readonly tuple: PyTuple; readonly start: number; readonly end: number };
@@ -37,9 +39,9 @@ export function makeTuple(options: unknown): Protocol {
   function parse(reply: string, specs: readonly ActionSpec[]): ParsedReply {
     const sections = sectionsOf(reply, ALL_TAGS);
     const tagged = SECTIONS.every((name) => sections[name] !== undefined);
-    const found = findTuple(reply, pick);
+    const found = findTuple(reply, pick, specs);
     const read = readTuple(found, specs);
-    const span = found === undefined ? {} : { span: [found.start, found.end] as const };
+    const span = found === undefined || found === "broken" ? {} : { span: [found.start, found.end] as const };
     const actions = "action" in read ? [read.action] : [];
     const problem = "problem" in read ? { problem: read.problem } : {};
     return { actions, wellFormed: tags ? tagged : actions.length > 0, ...problem, sections, ...span };
@@ -96,9 +98,12 @@ function tupleText(action: Action, specs: readonly ActionSpec[]): string {
 }
 
 function readTuple(
-  found: Found | undefined,
+  found: Found | "broken" | undefined,
   specs: readonly ActionSpec[],
 ): { readonly action: Action } | { readonly problem: string } {
+  if (found === "broken") {
+    return { problem: `The last action of the reply is no tuple that can be read: write ${exampleText(specs[0])}.` };
+  }
   if (found === undefined) {
     return {
       problem: `No action was found in the reply. Write one as a tuple, for example: ${exampleText(specs[0])}.`,
@@ -127,27 +132,35 @@ function exampleText(spec: ActionSpec | undefined): string {
   return fits ? tupleText(exampleAction(spec), [spec]) : "('name', argument)";
 }
 
-function findTuple(reply: string, pick: "last" | "first"): Found | undefined {
+function findTuple(reply: string, pick: "last" | "first", specs: readonly ActionSpec[]): Found | "broken" | undefined {
   // Noise becomes spaces rather than nothing, so that offsets stay those of the reply.
   const text = reply.replace(NOISE, (noise) => " ".repeat(noise.length));
-  const search = pick === "last" ? lastTuple : firstPair;
   const tag = findBlocks(reply, ["action", "answer"]).at(-1);
-  const inTag = tag === undefined ? undefined : search(text, tag.start, tag.end);
-  return inTag ?? search(text, 0, text.length);
+  const [from, to] = tag === undefined ? [0, text.length] : [tag.start, tag.end];
+  return pick === "last" ? lastTuple(text, from, to, specs) : firstPair(text, from, to);
 }
 
 /** The last tuple that begins with a name. Failing that, the whole text may be a tuple without brackets. */
-function lastTuple(text: string, from: number, to: number): Found | undefined {
+function lastTuple(text: string, from: number, to: number, specs: readonly ActionSpec[]): Found | "broken" | undefined {
   for (let start = to; start > from; ) {
     start = text.lastIndexOf("(", start - 1);
     if (start < from) break;
     const found = namedTuple(text, start, to, ANY_HEAD);
     if (found !== undefined) return found;
+    if (isAttempt(text, start, specs)) return "broken";
   }
   if (to - from > LONGEST_TUPLE) return undefined;
   const whole = parseLiteral(text.slice(from, to));
   const named = whole instanceof PyTuple && typeof whole.items[0] === "string";
   return named ? { tuple: whole, start: from, end: to } : undefined;
+}
+
+/** Whether an action was meant here: a quoted name and more, or an action's name. Other brackets are prose: `(left, I think)`. */
+function isAttempt(text: string, start: number, specs: readonly ActionSpec[]): boolean {
+  ATTEMPT.lastIndex = start;
+  const [, quote, name, next] = ATTEMPT.exec(text) ?? [];
+  if (name === undefined) return false;
+  return (quote !== "" && next === ",") || specs.some((spec) => spec.name === name);
 }
 
 /** The first pair whose name is quoted, else the first whose name is not, else the first tuple of another length. */
