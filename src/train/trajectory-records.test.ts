@@ -10,9 +10,9 @@ import { ScriptedSampler, testModel } from "../rollout/test-model.ts";
 import { loadEvents } from "../run/events.ts";
 import { readFrame } from "../run/frames.ts";
 import { readTrajectories, type TokensRecord, type TrajectoryRecord } from "../run/trajectories.ts";
-import { recordOf } from "./records.ts";
 import { signalsEnv, type TestFolder, tinyRecipe, warmFolder } from "./test-run.ts";
 import { train } from "./trainer.ts";
+import { recordOf } from "./trajectory-records.ts";
 
 const CLIP = { clipLow: 0.98, clipHigh: 1.02 };
 const STEPS = 3;
