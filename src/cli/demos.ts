@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import { ConfigError } from "../core/index.ts";
-import { countDemos, DemoWriter, makeEnv, playDemo, WorldEnv } from "../envs/index.ts";
+import { countDemos, DemoWriter, LABELS, type Labels, makeEnv, playDemo, WorldEnv } from "../envs/index.ts";
 import { checkWritable, collect, EXIT, envOptions, onInterrupt, Progress, wholeNumber } from "./common.ts";
 
 type Flags = {
@@ -12,7 +12,7 @@ type Flags = {
   embed?: boolean;
   resume?: boolean;
   noise: number;
-  labels: "played" | "oracle";
+  labels: Labels;
   set: string[];
   protocol?: string;
   maxTurns?: number;
@@ -28,7 +28,7 @@ export function demosCommand(): Command {
     .option("--protocol <name>", "how the oracle speaks")
     .option("--max-turns <n>", "turn limit", wholeNumber("--max-turns", 1))
     .option("--noise <p>", "how often a random action is played instead; never one that ends the episode", share, 0)
-    .addOption(new Option("--labels <what>", "what a noisy turn says").choices(["played", "oracle"]).default("played"))
+    .addOption(new Option("--labels <what>", "what a noisy turn says").choices(LABELS).default("played"))
     .option("--embed", "put frames into the rows as data URIs")
     .option("--resume", "go on with a file that was interrupted")
     .option("--set <key=value>", "option of the environment (repeat)", collect, [])

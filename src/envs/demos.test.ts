@@ -2,7 +2,8 @@ import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { countDemos, type DemoPlan, DemoWriter, playDemo, readDemos } from "./demos.ts";
+import { imagesOf, textOf } from "../core/message.ts";
+import { countDemos, type Demo, type DemoPlan, DemoWriter, type Labels, playDemo, readDemos } from "./demos.ts";
 import { makeWorldEnv } from "./registry.ts";
 import "./index.ts";
 
@@ -20,6 +21,29 @@ async function file(name: string, plan: DemoPlan): Promise<string> {
   }
   return path;
 }
+
+test("labels: a slip is said as played, as the oracle's move, or as played and not learned; the same moves are made", async () => {
+  const options = { prompt: "brief", protocol: "keyword" } as const;
+  const env = await makeWorldEnv("maze_2d/easy", options);
+  const demo = (labels: Labels) => playDemo("maze_2d/easy", env, 3, options, { probability: 0.4, labels });
+  const [played, oracle, agreed] = [await demo("played"), await demo("oracle"), await demo("agreed")];
+  const frames = ({ messages }: Demo) => messages.flatMap(imagesOf).map(({ hash }) => hash);
+  expect(frames(agreed)).toEqual(frames(played));
+  expect(frames(agreed)).toEqual(frames(oracle));
+  const replies = ({ messages }: Demo) => messages.filter(({ role }) => role === "assistant").map(textOf);
+  expect(replies(agreed)).toEqual(replies(played));
+  expect(agreed.learn).toEqual(replies(agreed).map((reply, turn) => reply === replies(oracle)[turn]));
+  expect(agreed.learn).toContain(false);
+  expect([played.learn, oracle.learn]).toEqual([undefined, undefined]);
+});
+
+test("which replies are to be learned survives a file", async () => {
+  const noise = { probability: 0.5, labels: "agreed" } as const;
+  const path = await file("agreed.jsonl", { env: "frozen_lake", seed: 5, noise });
+  const found = [];
+  for await (const demo of readDemos(path)) found.push(demo.learn);
+  expect(found.flat()).toContain(false);
+});
 
 describe("a file of demonstrations that is gone on with", () => {
   const plan: DemoPlan = { env: "frozen_lake", seed: 5, options: { prompt: "brief" } };

@@ -22,9 +22,12 @@ import type { Options } from "./registry.ts";
 export type Noise = {
   /** How often a random action is played instead of the oracle's; never one that ends the episode. */
   readonly probability: number;
-  /** What the conversation says on such a turn: what was played, or what the oracle would have played. */
-  readonly labels: "played" | "oracle";
+  /** What the conversation says on such a turn: what was played, or what the oracle would have played. `agreed` says what was played and learns it only where the oracle agrees. */
+  readonly labels: Labels;
 };
+
+export const LABELS = ["played", "oracle", "agreed"] as const;
+export type Labels = (typeof LABELS)[number];
 
 export type Demo = {
   readonly env: string;
@@ -36,6 +39,8 @@ export type Demo = {
   readonly turns: number;
   /** Absent: the oracle played every turn. */
   readonly noise?: Noise;
+  /** Which replies are to be learned, in order; absent: all. */
+  readonly learn?: readonly boolean[];
 };
 
 /**
@@ -51,6 +56,7 @@ export async function playDemo(
 ): Promise<Demo> {
   const messages: Message[] = [...(await env.reset(seed))];
   const random = new NumpyRandom(mixSeed("demo", seed));
+  const learn: boolean[] = [];
   let reward = 0;
   for (let turns = 1; ; turns++) {
     const noisy = noise.probability > 0 && random.random() < noise.probability;
@@ -59,6 +65,7 @@ export async function playDemo(
     const reply = noisy || oracle === undefined ? await slip(env, random) : oracle;
     const step = await env.step(reply);
     messages.push(assistant(noise.labels === "oracle" && oracle !== undefined ? oracle : reply));
+    learn.push(noise.labels !== "agreed" || reply === oracle);
     reward += sumRewards(step.rewards);
     if (step.terminated || step.truncated) {
       const success = step.success === true;
@@ -67,6 +74,7 @@ export async function playDemo(
         seed,
         ...(options && { options }),
         ...(noise.probability > 0 && { noise }),
+        ...(learn.includes(false) && { learn }),
         messages,
         reward,
         success,

@@ -49,6 +49,12 @@ const LEARNING: readonly Row[] = [
   ["train/end/*", "share", "Episodes that ended for this reason."],
   ["train/advantage", "number", "Mean absolute advantage of a sampled token."],
   ["sft/nll", "nats", "Mean negative log-probability of a demonstrated token.", "lower"],
+  [
+    "sft/nll_reply",
+    "nats",
+    "The same of a whole reply. Stock words cost nothing once they are known, so what is left is what the decision costs.",
+    "lower",
+  ],
   ["sft/tokens", "tokens", "Demonstrated tokens in the batch."],
 ];
 

@@ -5,6 +5,7 @@
  */
 import { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
+import { LABELS } from "../envs/demos.ts";
 import { getEstimator, type Named, resolveFilter, resolveLoss } from "./registry.ts";
 
 const rates = z.strictObject({
@@ -48,8 +49,8 @@ const sft = z.strictObject({
   /** Episodes played by a noisy oracle: with probability `noise` a random action is played and learned. Needed unless there are files. */
   episodes: z.int().min(0).default(0),
   noise: z.number().min(0).max(1).default(0),
-  /** What is learned on a noisy turn: the move that was played, or the oracle's. */
-  labels: z.enum(["played", "oracle"]).default("played"),
+  /** What is said on a noisy turn: the move that was played, or the oracle's. `agreed`: what was played, learned only where it is the oracle's. */
+  labels: z.enum(LABELS).default("played"),
   /** Demonstration files instead of playing. */
   files: z.array(z.string()).default([]),
   batch: z.int().min(1).default(32),

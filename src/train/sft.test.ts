@@ -53,18 +53,39 @@ describe("sequences of a demonstration", () => {
     ["split with a window over everything", { turns: "split", history: 9 }, 5],
   ])("%s: the ids and the loss are those of the same replies when they are played", async (_, layout, count) => {
     const { sequences, messages } = await played(layout);
-    const imitated = await sequencesOf(messages, model, layout);
+    const imitated = await sequencesOf({ messages }, model, layout);
     expect(imitated).toHaveLength(count);
     expect(shape(imitated)).toEqual(shape(sequences));
   });
 
+  test.each<[string, SequenceLayout, number]>([
+    ["joined", { turns: "joined" }, 1],
+    ["split", { turns: "split", history: 1 }, 3],
+  ])("%s: a reply that is not to be learned is seen and carries no loss", async (_, layout, count) => {
+    const { messages } = await played(layout);
+    const learn = [true, false, true, false, true];
+    const all = await sequencesOf({ messages }, model, layout);
+    const some = await sequencesOf({ messages, learn }, model, layout);
+    expect(some).toHaveLength(count);
+    const trained = (sequences: readonly Sequence[]) =>
+      new Set(
+        sequences.flatMap(({ sampled, replies }) =>
+          replies.filter(({ start, end }) => sampled.slice(start, end).includes(1)).map(({ turn }) => turn),
+        ),
+      );
+    expect([...trained(all)].sort()).toEqual([0, 1, 2, 3, 4]);
+    expect([...trained(some)].sort()).toEqual([0, 2, 4]);
+    const ids = (sequences: readonly Sequence[]) => sequences.map((sequence) => sequence.ids.join());
+    expect(ids(all)).toEqual(expect.arrayContaining(ids(some)));
+  });
+
   test("one that outgrows the context is refused, and split turns need less of it", async () => {
     const { messages } = await played({});
-    const [whole] = await sequencesOf(messages, model, {});
+    const [whole] = await sequencesOf({ messages }, model, {});
     const contextLength = (whole as Sequence).ids.length - 1;
-    await expect(sequencesOf(messages, model, { contextLength })).rejects.toThrow(/contextTokens.*"split"/s);
+    await expect(sequencesOf({ messages }, model, { contextLength })).rejects.toThrow(/contextTokens.*"split"/s);
     const split = { turns: "split", history: 0, contextLength } as const;
-    expect(await sequencesOf(messages, model, split)).toHaveLength(5);
+    expect(await sequencesOf({ messages }, model, split)).toHaveLength(5);
   });
 
   test.each<[string, Message[]]>([
@@ -72,6 +93,6 @@ describe("sequences of a demonstration", () => {
     ["two replies in a row", [user(text("hi")), assistant("a"), assistant("b")]],
     ["a reply to nothing", [assistant("a")]],
   ])("%s is refused", async (_, messages) => {
-    await expect(sequencesOf(messages, model, {})).rejects.toThrow(DataError);
+    await expect(sequencesOf({ messages }, model, {})).rejects.toThrow(DataError);
   });
 });

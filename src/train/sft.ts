@@ -1,12 +1,12 @@
 /**
  * Supervised learning from demonstrations. A demonstration is played again by the token agent of rollouts, over a sampler that says the demonstrated replies:
  * so a warm start sees the very sequences that reinforcement learning will, joined or split, with the same window. Loss is on the assistant's ids
- * alone, in all turns.
+ * alone, in all turns that are to be learned.
  */
 import { DataError } from "../core/errors.ts";
-import type { Message } from "../core/message.ts";
-import { textOf } from "../core/message.ts";
+import { type Message, textOf } from "../core/message.ts";
 import type { Datum, Sampler } from "../engine/engine.ts";
+import type { Demo } from "../envs/demos.ts";
 import { type ChatModel, OutOfTokens, type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
 import type { Sequence } from "../rollout/trajectory.ts";
 import { toDatum } from "./batch.ts";
@@ -19,9 +19,12 @@ export type SftModel = ChatModel & {
 /** How turns become sequences, as the token agent takes it. */
 export type SequenceLayout = Pick<TokenAgentOptions, "turns" | "history" | "contextLength">;
 
-/** The sequences of a conversation, every assistant message counting as sampled: one when turns are joined, one per turn when they are split. */
+/**
+ * The sequences of a conversation, every assistant message that is to be learned (`learn`; absent: all) counting as sampled: one when turns are joined, one per
+ * turn when they are split.
+ */
 export async function sequencesOf(
-  messages: readonly Message[],
+  { messages, learn }: Pick<Demo, "messages" | "learn">,
   model: SftModel,
   layout: SequenceLayout,
 ): Promise<Sequence[]> {
@@ -44,7 +47,15 @@ export async function sequencesOf(
   } catch (error) {
     throw error instanceof OutOfTokens ? tooLong(error.message) : error;
   }
-  return agent.sequences?.() ?? [];
+  const sequences = agent.sequences?.() ?? [];
+  return learn === undefined ? [...sequences] : sequences.flatMap((sequence) => forget(sequence, learn));
+}
+
+/** The sequence with the replies that are not to be learned as mere context; none when nothing is left. */
+function forget(sequence: Sequence, learn: readonly boolean[]): Sequence[] {
+  const sampled = sequence.sampled.slice();
+  for (const { turn, start, end } of sequence.replies) if (learn[turn] === false) sampled.fill(0, start, end);
+  return sampled.includes(1) ? [{ ...sequence, sampled }] : [];
 }
 
 /** A sampler that says these replies in turn. */

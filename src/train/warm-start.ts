@@ -56,9 +56,15 @@ export async function warmStart(options: WarmStartOptions): Promise<boolean> {
     const { gradNorm, applied } = await policy.step(scheduled(plan.optimizer, { schedule, steps: total }, done + 1));
     const seconds = (performance.now() - started) / 1000;
     const tokens = sequences.reduce((sum, { ids }) => sum + ids.length, 0);
+    const learned = sequences.reduce((sum, { sampled }) => sum + sampled.reduce((a, b) => a + b, 0), 0);
+    const replies = sequences.reduce(
+      (sum, { sampled, replies }) => sum + replies.filter(({ start }) => sampled[start] === 1).length,
+      0,
+    );
     await options.onUpdate(done + 1, total, {
       "sft/nll": report.loss,
-      "sft/tokens": sequences.reduce((sum, { sampled }) => sum + sampled.reduce((a, b) => a + b, 0), 0),
+      "sft/nll_reply": (report.loss * learned) / Math.max(1, replies),
+      "sft/tokens": learned,
       "optimizer/grad_norm": gradNorm,
       "optimizer/skipped": applied ? 0 : 1,
       "optimizer/learning_rate": scheduled(plan.optimizer, { schedule, steps: total }, done + 1).learningRate,
@@ -94,7 +100,7 @@ async function sourceOf({ recipe, plan, model }: WarmStartOptions): Promise<Sour
   if (plan.files.length > 0) {
     const demos: Sequence[][] = [];
     for (const file of plan.files) {
-      for await (const demo of readDemos(file)) demos.push(await sequencesOf(demo.messages, model, layout));
+      for await (const demo of readDemos(file)) demos.push(await sequencesOf(demo, model, layout));
     }
     if (demos.length === 0) throw new DataError(`There are no demonstrations in ${plan.files.join(", ")}.`);
     return {
@@ -126,7 +132,7 @@ async function sourceOf({ recipe, plan, model }: WarmStartOptions): Promise<Sour
           undefined,
           noise,
         );
-        sequences.push(...(await sequencesOf(demo.messages, model, layout)));
+        sequences.push(...(await sequencesOf(demo, model, layout)));
         // The main thread also answers environments and the terminal.
         if (i % 8 === 7) await new Promise((resolve) => setImmediate(resolve));
       }

@@ -54,8 +54,9 @@ export function makeTuple(options: unknown): Protocol {
       if (sections.think === undefined) return text;
       return wrap("think", sections.think, ALL_TAGS) + wrap("answer", text, ALL_TAGS);
     }
-    const observation = sections.observation?.trim() || "This is the current view.";
-    const justification = sections.justification?.trim() || "This is the next step.";
+    // Who has nothing to say says a word: in a reply of many stock tokens the one that decides gets no weight, and small models never learn it.
+    const observation = sections.observation?.trim() || "here";
+    const justification = sections.justification?.trim() || "next";
     return [
       wrap("observation", observation, ALL_TAGS),
       wrap("justification", justification, ALL_TAGS),
