@@ -10,6 +10,7 @@ import {
   checkSources,
   loadRecipe,
   type Recipe,
+  recipeConfig,
   recipeNames,
   train,
   warmStartUpdates,
@@ -38,7 +39,7 @@ async function runTrain(name: string, flags: Flags): Promise<void> {
   checkRecipe(recipe);
   await checkSources(recipe);
   if (flags.dryRun) {
-    process.stdout.write(`${JSON.stringify(recipe, null, 2)}\n`);
+    process.stdout.write(`${JSON.stringify(recipeConfig(recipe), null, 2)}\n`);
     return;
   }
   await runRecipe(

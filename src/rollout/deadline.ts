@@ -30,13 +30,17 @@ export function within<T>(work: () => T | PromiseLike<T>, ms: number, signal?: A
   });
 }
 
-/** A controller that aborts when `outer` does, or after `ms` with `TimedOut`; `release` lets go of both. */
-export function episodeSignal(ms: number, outer?: AbortSignal): { signal: AbortSignal; release: () => void } {
+/** A controller that aborts when `outer` does, or after `ms` with `TimedOut` and these words; `release` lets go of both. */
+export function episodeSignal(
+  ms: number,
+  outer?: AbortSignal,
+  late = `the episode took more than ${ms} ms`,
+): { signal: AbortSignal; release: () => void } {
   const controller = new AbortController();
   const onAbort = () => controller.abort(outer?.reason);
   if (outer?.aborted) onAbort();
   outer?.addEventListener("abort", onAbort, { once: true });
-  const timer = delay(() => controller.abort(new TimedOut(`the episode took more than ${ms} ms`)), ms);
+  const timer = delay(() => controller.abort(new TimedOut(late)), ms);
   return {
     signal: controller.signal,
     release() {

@@ -12,6 +12,7 @@ import type { RolloutCounters } from "./counters.ts";
 import { within } from "./deadline.ts";
 import { type EpisodeLimits, playEpisode } from "./episode.ts";
 import type { EnvHost, EnvSpec, HostedEnv } from "./hosts.ts";
+import { type Judge, judgeEpisode } from "./judge.ts";
 import { isOurFault, type Trajectory } from "./trajectory.ts";
 
 export type GroupRequest = {
@@ -35,6 +36,9 @@ export type GroupOptions = EpisodeLimits & {
   readonly ahead?: number;
   /** Fresh attempts at an episode that failed for our reasons; default 2. */
   readonly retries?: number;
+  /** Pays after an episode, while others play; a group waits for it. */
+  readonly judge?: Judge;
+  readonly judgeTimeoutMs?: number;
   readonly counters?: RolloutCounters;
   readonly signal?: AbortSignal;
 };
@@ -115,14 +119,18 @@ async function issueGroups(requests: Requests, options: GroupOptions, flow: Flow
         Array.from({ length: request.siblings }, async (_, sibling) => {
           // The first sibling has the permit taken above.
           if (sibling > 0) await slots.take();
+          let played: Trajectory;
           try {
-            return await playSibling(request, id, sibling, options, signal);
+            played = await playSibling(request, id, sibling, options, signal);
           } catch (error) {
             flow.stop(error);
             throw error;
           } finally {
             slots.give();
           }
+          const { judge, judgeTimeoutMs: timeoutMs } = options;
+          if (judge === undefined || isOurFault(played)) return played;
+          return judgeEpisode(judge, played, { signal, ...(timeoutMs !== undefined && { timeoutMs }) });
         }),
       ).then((all) => gathered(id, request, all, options.counters));
       // Met where it is awaited; until then it must not count as unhandled.
@@ -149,7 +157,7 @@ async function playSibling(
   options: GroupOptions,
   signal: AbortSignal,
 ): Promise<Trajectory> {
-  const { host, agent, samplingSeed, retries = 2, counters, ...limits } = options;
+  const { host, agent, samplingSeed, retries = 2, counters, judge, judgeTimeoutMs, ...limits } = options;
   for (let attempt = 0; ; attempt++) {
     signal.throwIfAborted();
     const env = await host.acquire(request.env).catch(brokenEnv);

@@ -5,6 +5,7 @@ export * from "./counters.ts";
 export * from "./episode.ts";
 export * from "./groups.ts";
 export * from "./hosts.ts";
+export * from "./judge.ts";
 export * from "./ledger.ts";
 export * from "./play.ts";
 export * from "./trajectory.ts";

@@ -66,6 +66,8 @@ export type Trajectory = {
   readonly success: boolean;
   readonly end: EndReason;
   readonly error?: string;
+  /** Where there was a judge: how long it took, and why it paid nothing if it failed. */
+  readonly judge?: { readonly ms: number; readonly error?: string };
   /** Retries on fresh environments before this one. */
   readonly retries: number;
 };

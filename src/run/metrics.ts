@@ -36,6 +36,8 @@ const LEARNING: readonly Row[] = [
   ["train/reward", "reward", "Mean reward of a training episode, before any filter.", "higher"],
   ["train/reward/*", "reward", "The same for one environment.", "higher"],
   ["reward/*", "reward", "One part of that reward (task, format, …), mean over the same episodes.", "higher"],
+  ["judge/failures", "count", "Episodes that the judge failed on; it paid them nothing.", "lower"],
+  ["judge/seconds", "s", "Mean time the judge took for an episode."],
   ["train/reward_std", "reward", "Standard deviation of reward inside a group, mean over groups."],
   ["train/solved_groups", "share", "Groups in which at least one sibling succeeded.", "higher"],
   ["train/parse_failures", "share", "Turns from whose reply no action could be read.", "lower"],

@@ -104,6 +104,8 @@ export type TrajectoryRecord = {
   readonly end: string;
   readonly error?: string;
   readonly retries?: number;
+  /** Where there was a judge: how long it took, and why it paid nothing if it failed. */
+  readonly judge?: { readonly ms: number; readonly error?: string };
   /** Over sampled tokens; absent where nothing was trained. */
   readonly advantage?: { readonly mean: number; readonly min: number; readonly max: number };
   readonly turns: readonly TurnRecord[];

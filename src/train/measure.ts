@@ -30,6 +30,7 @@ export function measureEpisodes(trajectories: readonly Trajectory[], prefix: "tr
   return {
     ...metrics,
     ...rewardParts(trajectories),
+    ...judgeFigures(trajectories),
     "train/well_formed": share(turns, (turn) => turn.info.wellFormed),
     "train/invalid_actions": share(turns, (turn) => !turn.info.valid),
     "train/reply_tokens": mean(replies.map(({ start, end }) => end - start)),
@@ -47,6 +48,15 @@ function rewardParts(trajectories: readonly Trajectory[]): Record<string, number
     sum(paid.map(({ value }) => value)) / trajectories.length,
   ]);
   return Object.fromEntries(entries);
+}
+
+function judgeFigures(trajectories: readonly Trajectory[]): Record<string, number> {
+  const verdicts = trajectories.flatMap(({ judge }) => judge ?? []);
+  if (verdicts.length === 0) return {};
+  return {
+    "judge/failures": verdicts.filter(({ error }) => error !== undefined).length,
+    "judge/seconds": mean(verdicts.map(({ ms }) => ms)) / 1000,
+  };
 }
 
 export function measureGroups(groups: readonly PlayedGroup[]): Record<string, number> {

@@ -27,6 +27,7 @@ const RUNS: readonly Partial<RecipeInput>[] = [
     filters: [{ name: "over-long", replies: "keep" }],
     evaluate: { seeds: [1_000_000_000, 1_000_000_003] },
     sight: { every: 1, episodes: 4 },
+    judge: async ({ turns }) => turns.map(() => [{ name: "style", value: 1 }]),
   },
   // Only KL pays in a model that knows nothing, and only after a step.
   { steps: 2, advantage: { name: "gae" }, critic: { optimizer: adam }, kl: { as: "reward", coefficient: 1 } },

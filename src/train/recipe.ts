@@ -5,7 +5,9 @@
  */
 import { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
+import type { JsonObject } from "../core/json.ts";
 import { LABELS } from "../envs/demos.ts";
+import { JUDGE_TIMEOUT_MS, type Judge } from "../rollout/judge.ts";
 import { getEstimator, type Named, resolveFilter, resolveLoss } from "./registry.ts";
 
 const rates = z.strictObject({
@@ -140,6 +142,13 @@ const recipe = z.strictObject({
     ])
     .default({ name: "token_mean" }),
   kl: kl.optional(),
+  /** Pays training episodes after they are over, before filters: a function of the episode. */
+  judge: z
+    .custom<Judge>(
+      (value) => typeof value === "function",
+      "a judge is a function (episode, signal) => rewards per turn",
+    )
+    .optional(),
   /** Default: zero-variance where the estimator compares siblings, none elsewhere. */
   filters: z.array(z.looseObject({ name: z.string() })).optional(),
   /** Play more groups until this many survive the filters (dynamic sampling), at most `refillLimit` rounds. */
@@ -175,6 +184,7 @@ const recipe = z.strictObject({
       stepTimeoutMs: z.int().min(1).default(60_000),
       episodeTimeoutMs: z.int().min(1).default(600_000),
       retries: z.int().min(0).default(1),
+      judgeTimeoutMs: z.int().min(1).default(JUDGE_TIMEOUT_MS),
     })
     .prefault({}),
   evaluate: z
@@ -231,6 +241,12 @@ export function resolveRecipe(input: unknown, overrides: Readonly<Record<string,
   const { needsGroups } = getEstimator(result.data.advantage.name);
   const filters: readonly Named[] = result.data.filters ?? (needsGroups ? [{ name: "zero-variance" }] : []);
   return { ...result.data, loss: resolveLoss(result.data.loss), filters: filters.map(resolveFilter) };
+}
+
+/** The recipe as plain data, for the manifest; of a judge, which is code, only its name. */
+export function recipeConfig(recipe: Recipe): JsonObject {
+  const named = (_: string, value: unknown) => (typeof value === "function" ? `function ${value.name}` : value);
+  return JSON.parse(JSON.stringify(recipe, named)) as JsonObject;
 }
 
 /** Another loss or reduction is another thing: the constants of the old one do not carry over. */

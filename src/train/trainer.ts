@@ -7,7 +7,7 @@ import { existsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { SaccadeError } from "../core/errors.ts";
-import { isJsonObject, type JsonObject } from "../core/json.ts";
+import { isJsonObject } from "../core/json.ts";
 import type { Engine, Learner, LoraSpec, Sampler } from "../engine/engine.ts";
 import { EngineError, NativeEngine } from "../engine/index.ts";
 import { isWorld } from "../envs/registry.ts";
@@ -26,7 +26,7 @@ import { evaluate } from "./evaluate.ts";
 import { CheckpointUploads } from "./hub.ts";
 import { measureEpisodes, measureGroups, measureStaleness } from "./measure.ts";
 import { dropUnfinished, modelFolder, replaceFolder } from "./model-folder.ts";
-import type { Recipe } from "./recipe.ts";
+import { type Recipe, recipeConfig } from "./recipe.ts";
 import { evaluationSeeds, groupRequest, RequestQueue } from "./requests.ts";
 import type { SftModel } from "./sft.ts";
 import { againstGrey, probeSight } from "./sight.ts";
@@ -75,7 +75,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   const { recipe } = options;
   checkRecipe(recipe);
   const run = await openRun(options.folder, {
-    config: JSON.parse(JSON.stringify(recipe)) as JsonObject,
+    config: recipeConfig(recipe),
     name: recipe.name,
     seeds: { run: recipe.seed, evaluation: [...recipe.evaluate.seeds] },
     keepCheckpoints: recipe.checkpoint.keep,
@@ -116,6 +116,7 @@ class Trainer {
   /** The newest weights last; older ones while episodes may still play with them. */
   #samplers: Sampler[] = [];
   #skipped = 0;
+  #judgeFailed = false;
   #lastSaved: number;
   readonly #uploads: CheckpointUploads | undefined;
 
@@ -309,6 +310,8 @@ class Trainer {
       retries: recipe.rollout.retries,
       stepTimeoutMs: recipe.rollout.stepTimeoutMs,
       episodeTimeoutMs: recipe.rollout.episodeTimeoutMs,
+      judgeTimeoutMs: recipe.rollout.judgeTimeoutMs,
+      ...(recipe.judge && { judge: recipe.judge }),
     });
     // Groups that are issued and not yet trained when a run stops are issued again by the next one.
     let trained = this.progress.groups;
@@ -430,11 +433,21 @@ class Trainer {
     };
     const own = await onStep?.({ step: this.progress.step, metrics, policy: this.#learners.policy });
     for (const [name, value] of Object.entries(own ?? {})) metrics[`custom/${name}`] = value;
+    this.#noteJudge(trajectories);
     this.#log("train", metrics, [...lanes.spans, ...clock.spans()]);
     this.#keep("train", [...trajectories, ...groups.flatMap((group) => group.dropped)], 16, ({ id }) => {
       const credit = report.credit.get(id);
       return credit && { credit };
     });
+  }
+
+  /** The first failure of a judge is said in words; how many there are is a metric. */
+  #noteJudge(trajectories: readonly Trajectory[]): void {
+    const failed = trajectories.find(({ judge }) => judge?.error !== undefined);
+    if (failed === undefined || this.#judgeFailed) return;
+    this.#judgeFailed = true;
+    const message = `The judge failed on ${failed.id}, which is paid nothing by it: ${failed.judge?.error}. Further failures are counted in judge/failures.`;
+    tell(this.#options, this.#run.log("note", this.#globalStep, {}, { message }));
   }
 
   /** Some of the episodes go into the run folder, with what is known of each. */

@@ -35,7 +35,7 @@ export function viewOf(processor: { view(frame: Image): Image }): View {
 
 export function recordOf(trajectory: Trajectory, context: RecordContext): TrajectoryRecord {
   const { credit, textOf } = context;
-  const { id, env, seed, group, sibling, temperature, reward, success, end, error, retries } = trajectory;
+  const { id, env, seed, group, sibling, temperature, reward, success, end, error, retries, judge } = trajectory;
   return {
     id,
     env,
@@ -50,6 +50,7 @@ export function recordOf(trajectory: Trajectory, context: RecordContext): Trajec
     end,
     retries,
     ...(error !== undefined && { error }),
+    ...(judge && { judge }),
     ...(credit && { advantage: advantageSummary(trajectory, credit) }),
     turns: trajectory.turns.map((_, turn) => turnRecord(trajectory, turn, context)),
     final: { observation: plain(trajectory.final), frames: hashes(trajectory.final) },
