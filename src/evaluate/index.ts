@@ -3,6 +3,6 @@ export * from "./evaluate.ts";
 export { reportMarkdown } from "./markdown.ts";
 export { type EvalModel, type ModelOptions, openModel, parseModel, type Sampling } from "./models.ts";
 export { type EvaluationPresetName, evaluationPreset, evaluationPresets } from "./presets.ts";
-export { type EnvReport, type MeanReport, passAtK, type Report } from "./report.ts";
+export type { EnvReport, MeanReport, Report } from "./report.ts";
 export { type EpisodeResult, RESULTS_FILE } from "./results.ts";
 export type { Price, Usage } from "./usage.ts";

@@ -4,31 +4,7 @@ import { assistant, text, user } from "../core/message.ts";
 import { recentTurns, toModelMessages } from "./chat-agent.ts";
 import { parseModel } from "./models.ts";
 import { evaluationPreset, fullName } from "./presets.ts";
-import { passAtK } from "./report.ts";
 import { digest } from "./results.ts";
-
-/** By counting every choice of k out of n. */
-function counted(n: number, c: number, k: number): number {
-  let hits = 0;
-  let all = 0;
-  for (let set = 0; set < 2 ** n; set++) {
-    const chosen = Array.from({ length: n }, (_, i) => i).filter((i) => (set >> i) & 1);
-    if (chosen.length !== k) continue;
-    all += 1;
-    hits += chosen.some((i) => i < c) ? 1 : 0;
-  }
-  return hits / all;
-}
-
-describe("pass@k", () => {
-  test("is the share of choices of k tries that hold a success", () => {
-    for (let n = 1; n <= 7; n++) {
-      for (let c = 0; c <= n; c++) {
-        for (let k = 1; k <= n; k++) expect(passAtK(n, c, k)).toBeCloseTo(counted(n, c, k), 12);
-      }
-    }
-  });
-});
 
 describe("Digests", () => {
   test("do not depend on the order of fields, but on every value", () => {

@@ -4,14 +4,20 @@
  * repeats an interval counts seeds and not episodes. Means over environments weigh each the same.
  */
 import { rangeOf } from "../core/range.ts";
-import { type Rate, wilson, type Yardsticks } from "../rollout/play.ts";
+import type { Yardsticks } from "../rollout/play.ts";
+import {
+  type Against,
+  evaluationMetrics,
+  meanRate,
+  type PassAtK,
+  passTable,
+  type Rate,
+  successRate,
+} from "../rollout/scores.ts";
 import type { Metrics } from "../run/events.ts";
 import type { EnvPlan, Job } from "./plan.ts";
 import type { Attempts, EpisodeResult, Setting } from "./results.ts";
 import { addUsage, costOf, noUsage, type Price, type Usage } from "./usage.ts";
-
-export type PassAtK = { readonly k: number; readonly value: number; readonly seeds: number };
-export type Against = { readonly stop: Rate; readonly random?: Rate; readonly oracle?: Rate };
 
 export type EnvReport = {
   readonly env: string;
@@ -146,46 +152,12 @@ function priced(usage: Usage, price: Price | undefined): Usage & { cost?: number
 
 const usageOf = ({ cost: _, ...usage }: Usage & { readonly cost?: number }): Usage => usage;
 
-/** Of all scored episodes; its interval is that of as many episodes as there are seeds. */
-function successRate(scored: readonly EpisodeResult[]): Rate {
-  const count = scored.filter(({ success }) => success).length;
-  const seeds = new Set(scored.map(({ seed }) => seed)).size;
-  const { low, high } = wilson((count / Math.max(1, scored.length)) * seeds, seeds);
-  return { ...wilson(count, scored.length), low, high };
-}
-
-/** For k = 1, 2, 4, … and all repeats: seeds solved by at least one of k tries, over seeds that were scored k times. */
-function passTable(scored: readonly EpisodeResult[]): PassAtK[] {
-  const bySeed = new Map<number, EpisodeResult[]>();
-  for (const result of scored) bySeed.set(result.seed, [...(bySeed.get(result.seed) ?? []), result]);
-  const most = Math.max(0, rangeOf([...bySeed.values()].map((list) => list.length)).max);
-  const ks = Array.from({ length: 10 }, (_, i) => 2 ** i).filter((k) => k < most);
-  return [...ks, ...(most > 0 ? [most] : [])].map((k) => {
-    const enough = [...bySeed.values()].filter((list) => list.length >= k);
-    const sum = enough.reduce(
-      (total, list) => total + passAtK(list.length, list.filter((r) => r.success).length, k),
-      0,
-    );
-    return { k, value: sum / enough.length, seeds: enough.length };
-  });
-}
-
-/** The chance that at least one of k tries, drawn without repetition from n of which c succeeded, is a success. */
-export function passAtK(n: number, c: number, k: number): number {
-  let allFail = 1;
-  for (let i = 0; i < k; i++) allFail *= Math.max(0, n - c - i) / (n - i);
-  return 1 - allFail;
-}
-
 function mean(of: MeanReport["of"], envs: readonly EnvReport[]): MeanReport {
   const members = envs.filter(
     ({ env, success }) => success.total > 0 && (of === "all" || /[/#](\w+)$/.exec(env)?.[1] === of),
   );
   const n = members.length;
   const average = (value: (env: EnvReport) => number) => members.reduce((sum, env) => sum + value(env), 0) / n;
-  // Intervals of a mean from those of its parts (Zou and Donner's recovery of variances).
-  const spread = (end: "low" | "high") => Math.hypot(...members.map(({ success }) => success.value - success[end])) / n;
-  const value = average(({ success }) => success.value);
   const all = (name: "random" | "oracle") =>
     n > 0 && members.every(({ against }) => against[name] !== undefined)
       ? { [name]: average(({ against }) => against[name]?.value ?? 0) }
@@ -193,7 +165,7 @@ function mean(of: MeanReport["of"], envs: readonly EnvReport[]): MeanReport {
   return {
     of,
     envs: n,
-    success: { value, low: Math.max(0, value - spread("low")), high: Math.min(1, value + spread("high")) },
+    success: meanRate(members.map(({ success }) => success)),
     stop: average(({ against }) => against.stop.value),
     ...all("random"),
     ...all("oracle"),
@@ -201,32 +173,6 @@ function mean(of: MeanReport["of"], envs: readonly EnvReport[]): MeanReport {
 }
 
 /** For the run's events, under the names that evaluations during training have. */
-export function reportMetrics({ envs, means }: Report): Metrics {
-  const all = means.find(({ of }) => of === "all");
-  const scored = envs.filter(({ success }) => success.total > 0);
-  const metrics: Record<string, number> = {
-    "eval/episodes": scored.reduce((sum, { success }) => sum + success.total, 0),
-    "eval/errors": envs.reduce((sum, { errors }) => sum + errors, 0),
-  };
-  if (all === undefined) return metrics;
-  const average = (value: (env: EnvReport) => number) =>
-    scored.reduce((sum, env) => sum + value(env), 0) / scored.length;
-  Object.assign(metrics, {
-    "eval/success": all.success.value,
-    "eval/success_low": all.success.low,
-    "eval/success_high": all.success.high,
-    "eval/floor": all.stop,
-    ...(all.random !== undefined && { "eval/random": all.random }),
-    ...(all.oracle !== undefined && { "eval/ceiling": all.oracle }),
-    "eval/reward": average(({ reward }) => reward),
-    "eval/turns": average(({ turns }) => turns),
-    "eval/parse_failures": average(({ unparsed }) => unparsed),
-  });
-  for (const { env, success, reward, against } of scored) {
-    metrics[`eval/success/${env}`] = success.value;
-    metrics[`eval/reward/${env}`] = reward;
-    metrics[`eval/floor/${env}`] = against.stop.value;
-    if (against.oracle) metrics[`eval/ceiling/${env}`] = against.oracle.value;
-  }
-  return metrics;
+export function reportMetrics({ envs }: Report): Metrics {
+  return evaluationMetrics(envs.map(({ env, ...figures }) => ({ label: env, ...figures })));
 }

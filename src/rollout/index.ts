@@ -8,4 +8,5 @@ export * from "./hosts.ts";
 export * from "./judge.ts";
 export * from "./ledger.ts";
 export * from "./play.ts";
+export * from "./scores.ts";
 export * from "./trajectory.ts";

@@ -4,7 +4,8 @@ import { ConfigError } from "../core/errors.ts";
 import { makeWorldEnv } from "../envs/registry.ts";
 import { tokenAgent } from "./agents.ts";
 import { builtinAgent, scriptedAgent } from "./builtin-agents.ts";
-import { playSeeds, scoreLine, wilson } from "./play.ts";
+import { playSeeds, scoreLine } from "./play.ts";
+import { wilson } from "./scores.ts";
 import { ScriptedSampler, testModel } from "./test-model.ts";
 
 const seeds = Array.from({ length: 40 }, (_, i) => 1000 + i);

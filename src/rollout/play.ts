@@ -10,36 +10,13 @@ import { builtinAgent } from "./builtin-agents.ts";
 import { RolloutCounters } from "./counters.ts";
 import { type GroupOptions, playGroups } from "./groups.ts";
 import { EnvHost, type EnvSpec, type Workers } from "./hosts.ts";
+import { type EnvScores, type PassAtK, passTable, type Rate, successRate, type Try } from "./scores.ts";
 import type { EndReason, Trajectory } from "./trajectory.ts";
-
-/** A share with its 95 % Wilson interval. */
-export type Rate = {
-  readonly value: number;
-  readonly low: number;
-  readonly high: number;
-  readonly count: number;
-  readonly total: number;
-};
-
-export function wilson(count: number, total: number, z = 1.959964): Rate {
-  if (total === 0) return { value: Number.NaN, low: 0, high: 1, count, total };
-  const value = count / total;
-  const centre = value + (z * z) / (2 * total);
-  const half = z * Math.sqrt((value * (1 - value)) / total + (z * z) / (4 * total * total));
-  const scale = 1 + (z * z) / total;
-  // At the ends the interval reaches them exactly, whatever rounding says.
-  return {
-    value,
-    low: count === 0 ? 0 : Math.max(0, (centre - half) / scale),
-    high: count === total ? 1 : Math.min(1, (centre + half) / scale),
-    count,
-    total,
-  };
-}
 
 /** Means are over episodes, shares over replies; episodes that failed for our reasons are only counted. */
 export type Figures = {
   readonly success: Rate;
+  readonly passAtK: readonly PassAtK[];
   readonly reward: number;
   readonly turns: number;
   readonly sampledTokens: number;
@@ -60,6 +37,7 @@ export type Yardsticks = {
 
 export type SeedScores = Figures & {
   readonly env: EnvSpec;
+  readonly label: string;
   readonly seeds: number;
   readonly against: Yardsticks;
 };
@@ -71,6 +49,10 @@ export type PlayOptions = Shared & {
   readonly agent: AgentFactory;
   readonly env: EnvSpec;
   readonly seeds: readonly number[];
+  /** Tries at each seed, for pass@k; default 1. The yardsticks have one. */
+  readonly repeats?: number;
+  /** Its name in metrics and episode ids; default the environment's. */
+  readonly label?: string;
   readonly samplingSeed?: number;
   /** Most episodes at a time; default 16. */
   readonly live?: number;
@@ -89,7 +71,13 @@ export async function playSeeds(options: PlayOptions): Promise<SeedScores> {
   try {
     // First, so that a wrong name or option is found before a model has to answer.
     const against = await yardsticks({ ...options, host });
-    return { ...(await figures({ ...options, host })), env, seeds: seeds.length, against };
+    return {
+      ...(await figures({ ...options, host })),
+      env,
+      label: options.label ?? env.id,
+      seeds: seeds.length,
+      against,
+    };
   } finally {
     if (options.host === undefined) await host.close();
   }
@@ -104,19 +92,32 @@ export function scoreLine({ success, against: { stop, random, oracle } }: SeedSc
   return `success ${value.toFixed(2)} [${low.toFixed(2)}, ${high.toFixed(2)}] of ${total} (${beside.join(", ")})`;
 }
 
+/** As `evaluationMetrics` takes it. */
+export function envScores({ against: { stop, random, oracle }, dropped, ...figures }: SeedScores): EnvScores {
+  const against = {
+    stop: stop.success,
+    ...(random && { random: random.success }),
+    ...(oracle && { oracle: oracle.success }),
+  };
+  return { ...figures, against, errors: dropped };
+}
+
 type Hosted = PlayOptions & { readonly host: EnvHost };
 
 async function figures(options: Hosted): Promise<Figures> {
-  const { agent, env, seeds, host, samplingSeed = 0, live = 16, onTrajectory, ...shared } = options;
+  const { agent, env, seeds, host, samplingSeed = 0, live = 16, repeats = 1, label, onTrajectory, ...shared } = options;
   const counters = new RolloutCounters();
-  const requests = seeds.map((seed) => ({ env, seed, siblings: 1 }));
+  const tries: Try[] = [];
+  const requests = seeds.map((seed) => ({ env, seed, siblings: repeats, group: `${label ?? env.id}#${seed}` }));
   for await (const group of playGroups(requests, { ...shared, agent, host, samplingSeed, live, counters })) {
+    tries.push(...group.trajectories);
     for (const trajectory of [...group.trajectories, ...group.dropped]) onTrajectory?.(trajectory);
   }
   const { episodes, turns } = counters;
   const per = (sum: number, count: number) => (count === 0 ? Number.NaN : sum / count);
   return {
-    success: wilson(counters.successes, episodes),
+    success: successRate(tries),
+    passAtK: passTable(tries),
     reward: per(counters.reward, episodes),
     turns: per(turns, episodes),
     sampledTokens: per(counters.sampledTokens, episodes),
@@ -146,7 +147,7 @@ function yardsticks(options: Hosted): Promise<Yardsticks> {
 
 async function measure(options: Hosted): Promise<Yardsticks> {
   const { onTrajectory: _, ...rest } = options;
-  const play = (kind: BuiltinAgent) => figures({ ...rest, agent: builtinAgent(kind), samplingSeed: 0 });
+  const play = (kind: BuiltinAgent) => figures({ ...rest, agent: builtinAgent(kind), samplingSeed: 0, repeats: 1 });
   const stop = await play("stop");
   const random = (await hasAgent("random", options)) ? await play("random") : undefined;
   const oracle = (await hasAgent("oracle", options)) ? await play("oracle") : undefined;

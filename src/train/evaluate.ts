@@ -1,13 +1,13 @@
 /**
  * Evaluation inside a run: the fixed seeds, sampled and greedy, each environment beside what stopping at once, random play and the oracle get on the
- * same seeds and limits. Mixtures are averaged over their environments.
+ * same seeds and limits. Counted as `saccade eval` counts.
  */
 import type { Sampler } from "../engine/engine.ts";
 import { type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
 import type { EnvHost } from "../rollout/hosts.ts";
-import { playSeeds, type SeedScores } from "../rollout/play.ts";
-import { isOurFault, type Trajectory } from "../rollout/trajectory.ts";
-import { measureEpisodes } from "./measure.ts";
+import { envScores, playSeeds, type SeedScores } from "../rollout/play.ts";
+import { distinctLabels, evaluationMetrics } from "../rollout/scores.ts";
+import type { Trajectory } from "../rollout/trajectory.ts";
 import type { Recipe } from "./recipe.ts";
 
 export type EvaluateOptions = {
@@ -22,50 +22,43 @@ export async function evaluate(
   options: EvaluateOptions,
 ): Promise<{ metrics: Record<string, number>; trajectories: Trajectory[] }> {
   const { recipe, sampler, host, agent, seeds } = options;
+  const { live, retries, stepTimeoutMs, episodeTimeoutMs } = recipe.rollout;
+  const { temperature, greedy, repeats } = recipe.evaluate;
+  const labels = distinctLabels(recipe.envs.map(({ env }) => env));
   const trajectories: Trajectory[] = [];
-  const play = async (temperature: number, onTrajectory?: (trajectory: Trajectory) => void) => {
+  const play = async (
+    at: { temperature: number; repeats: number },
+    onTrajectory?: (trajectory: Trajectory) => void,
+  ) => {
     const all: SeedScores[] = [];
-    for (const { env, options: envOptions } of recipe.envs) {
+    for (const [i, { env, options: envOptions }] of recipe.envs.entries()) {
       all.push(
         await playSeeds({
-          agent: tokenAgent({ ...agent, temperature, sampler: () => sampler }),
+          agent: tokenAgent({ ...agent, temperature: at.temperature, sampler: () => sampler }),
           env: { id: env, options: envOptions },
+          label: labels[i] as string,
           seeds,
+          repeats: at.repeats,
           host,
           samplingSeed: recipe.seed,
-          live: recipe.rollout.live,
-          stepTimeoutMs: recipe.rollout.stepTimeoutMs,
+          live,
+          retries,
+          stepTimeoutMs,
+          episodeTimeoutMs,
           ...(onTrajectory && { onTrajectory }),
         }),
       );
     }
-    return all;
+    return all.map(envScores);
   };
-  const sampled = await play(recipe.evaluate.temperature, (trajectory) => trajectories.push(trajectory));
-  const greedy = recipe.evaluate.greedy ? await play(0) : undefined;
-  const scored = trajectories.filter((trajectory) => !isOurFault(trajectory));
-  const metrics: Record<string, number> = { ...measureEpisodes(scored, "eval"), ...summary(sampled, "success") };
-  metrics["eval/success_low"] = mean(sampled, ({ success }) => success.low);
-  metrics["eval/success_high"] = mean(sampled, ({ success }) => success.high);
-  metrics["eval/errors"] = sampled.reduce((sum, { dropped }) => sum + dropped, 0);
-  metrics["eval/floor"] = mean(sampled, ({ against }) => against.stop.success.value);
-  metrics["eval/random"] = mean(sampled, ({ against }) => against.random?.success.value ?? 0);
-  metrics["eval/ceiling"] = mean(sampled, ({ against }) => against.oracle?.success.value ?? 1);
-  for (const { env, against } of sampled) {
-    metrics[`eval/floor/${env.id}`] = against.stop.success.value;
-    if (against.oracle) metrics[`eval/ceiling/${env.id}`] = against.oracle.success.value;
+  const sampled = await play({ temperature, repeats }, (trajectory) => trajectories.push(trajectory));
+  const metrics = evaluationMetrics(sampled);
+  if (greedy) {
+    const found = evaluationMetrics(await play({ temperature: 0, repeats: 1 }));
+    for (const [name, value] of Object.entries(found)) {
+      const match = /^eval\/(success|reward)((?:\/.*)?)$/.exec(name);
+      if (match) metrics[`eval/${match[1]}_greedy${match[2]}`] = value;
+    }
   }
-  if (greedy) Object.assign(metrics, summary(greedy, "success_greedy"));
-  if (greedy) metrics["eval/reward_greedy"] = mean(greedy, ({ reward }) => reward);
   return { metrics, trajectories };
-}
-
-function summary(scores: readonly SeedScores[], name: string): Record<string, number> {
-  const metrics: Record<string, number> = { [`eval/${name}`]: mean(scores, ({ success }) => success.value) };
-  for (const { env, success } of scores) metrics[`eval/${name}/${env.id}`] = success.value;
-  return metrics;
-}
-
-function mean(scores: readonly SeedScores[], value: (score: SeedScores) => number): number {
-  return scores.reduce((sum, score) => sum + value(score), 0) / scores.length;
 }

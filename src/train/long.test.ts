@@ -21,7 +21,7 @@ test("200,000 different replies have none that is common, and a group of as many
   const episode = playedEpisode("g", 0, [{ reward: 0, said: [[1, -1]] }]);
   const [turn] = episode.turns;
   const turns = Array.from({ length: LONG }, (_, i) => ({ ...(turn as NonNullable<typeof turn>), reply: `${i}` }));
-  expect(measureEpisodes([{ ...episode, turns }], "train")["policy/top_reply"]).toBe(1 / LONG);
+  expect(measureEpisodes([{ ...episode, turns }])["policy/top_reply"]).toBe(1 / LONG);
   const summary = { tokens: 1, limits: [] };
   const episodes = Array.from({ length: LONG }, (_, i) => ({ ...summary, episode: `${i}`, reward: i === 7 ? 1 : 0 }));
   expect(zeroVariance([{ group: "g", episodes }]).keep).toHaveLength(1);

@@ -23,7 +23,7 @@ test("groups of one have no variance to lack: the share is over groups that can 
 test("replies that could not be read are counted for each environment", () => {
   const [lost, read] = [episode("a", 0, 0, { env: "x/one" }), episode("b", 0, 0, { env: "two" })];
   const turns = lost.turns.map((turn) => ({ ...turn, info: { ...turn.info, parsed: false } }));
-  const metrics = measureEpisodes([{ ...lost, turns }, read, read], "train");
+  const metrics = measureEpisodes([{ ...lost, turns }, read, read]);
   expect(metrics).toMatchObject({
     "train/parse_failures": 1 / 3,
     "train/parse_failures/x/one": 1,

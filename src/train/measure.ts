@@ -3,29 +3,26 @@ import { rangeOf } from "../core/range.ts";
 import type { PlayedGroup } from "../rollout/groups.ts";
 import type { Trajectory } from "../rollout/trajectory.ts";
 
-export function measureEpisodes(trajectories: readonly Trajectory[], prefix: "train" | "eval"): Record<string, number> {
+export function measureEpisodes(trajectories: readonly Trajectory[]): Record<string, number> {
   const turns = trajectories.flatMap((trajectory) => trajectory.turns);
   const replies = trajectories.flatMap((trajectory) =>
     trajectory.sequences.flatMap((sequence) => sequence.replies.filter(({ start }) => sequence.sampled[start] === 1)),
   );
   const metrics: Record<string, number> = {
-    [`${prefix}/success`]: share(trajectories, (trajectory) => trajectory.success),
-    [`${prefix}/reward`]: mean(trajectories.map((trajectory) => trajectory.reward)),
-    [`${prefix}/turns`]: mean(trajectories.map((trajectory) => trajectory.turns.length)),
-    [`${prefix}/parse_failures`]: share(turns, (turn) => !turn.info.parsed),
-    [`${prefix}/episodes`]: trajectories.length,
+    "train/success": share(trajectories, (trajectory) => trajectory.success),
+    "train/reward": mean(trajectories.map((trajectory) => trajectory.reward)),
+    "train/turns": mean(trajectories.map((trajectory) => trajectory.turns.length)),
+    "train/parse_failures": share(turns, (turn) => !turn.info.parsed),
+    "train/episodes": trajectories.length,
   };
   for (const [env, members] of grouped(trajectories, (trajectory) => trajectory.env)) {
-    metrics[`${prefix}/success/${env}`] = share(members, (trajectory) => trajectory.success);
-    metrics[`${prefix}/reward/${env}`] = mean(members.map((trajectory) => trajectory.reward));
-  }
-  for (const [end, members] of grouped(trajectories, (trajectory) => trajectory.end)) {
-    metrics[`${prefix}/end/${end}`] = members.length / trajectories.length;
-  }
-  if (prefix === "eval") return metrics;
-  for (const [env, members] of grouped(trajectories, (trajectory) => trajectory.env)) {
+    metrics[`train/success/${env}`] = share(members, (trajectory) => trajectory.success);
+    metrics[`train/reward/${env}`] = mean(members.map((trajectory) => trajectory.reward));
     const said = members.flatMap((trajectory) => trajectory.turns);
     metrics[`train/parse_failures/${env}`] = share(said, (turn) => !turn.info.parsed);
+  }
+  for (const [end, members] of grouped(trajectories, (trajectory) => trajectory.end)) {
+    metrics[`train/end/${end}`] = members.length / trajectories.length;
   }
   return {
     ...metrics,

@@ -25,7 +25,7 @@ const RUNS: readonly Partial<RecipeInput>[] = [
     loss: { name: "ppo", dualClip: 3 },
     correction: { truncate: { level: "token", cap: 2 } },
     filters: [{ name: "over-long", replies: "keep" }],
-    evaluate: { seeds: [1_000_000_000, 1_000_000_003] },
+    evaluate: { seeds: [1_000_000_000, 1_000_000_003], repeats: 2 },
     sight: { every: 1, episodes: 4 },
     judge: async ({ turns }) => turns.map(() => [{ name: "style", value: 1 }]),
   },

@@ -194,6 +194,8 @@ const recipe = z.strictObject({
       before: z.boolean().default(true),
       temperature: z.number().min(0).default(1),
       greedy: z.boolean().default(true),
+      /** Sampled tries at each seed, for pass@k. */
+      repeats: z.int().min(1).default(1),
     })
     .prefault({}),
   sight: z.strictObject({ every: z.int().min(0).default(10), episodes: z.int().min(2).default(64) }).prefault({}),

@@ -345,7 +345,7 @@ class Trainer {
         // Weights that can't be trained any more are nothing to go back to.
         const save = step % recipe.checkpoint.every === 0 && this.#skipped === 0;
         if (save || refresh || step === recipe.steps || signal?.aborted) await this.#save(trained);
-        if (score !== undefined && this.#skipped === 0) await this.#offerBest(score, trained);
+        if (this.#skipped === 0) await this.#offerBest(score, trained);
       }
     } finally {
       queue.close();
@@ -420,7 +420,7 @@ class Trainer {
     const metrics: Record<string, number> = {
       "memory/resident": process.memoryUsage.rss(),
       ...lanes.times,
-      ...measureEpisodes(trajectories, "train"),
+      ...measureEpisodes(trajectories),
       ...measureGroups(groups),
       ...report.metrics,
       "groups/too_small": (report.metrics["groups/too_small"] ?? 0) + lost,
@@ -491,7 +491,7 @@ class Trainer {
   }
 
   /** Success on the fixed seeds; the score that the best checkpoint is chosen by. */
-  async #evaluate(): Promise<number> {
+  async #evaluate(): Promise<number | undefined> {
     const { recipe } = this.#options;
     const clock = new Clock();
     const { metrics, trajectories } = await evaluate({
@@ -504,7 +504,7 @@ class Trainer {
     clock.mark("time/eval");
     this.#log("eval", { ...metrics, ...clock.times() });
     this.#keep("eval", trajectories, 24);
-    return metrics["eval/success"] ?? 0;
+    return metrics["eval/success"];
   }
 
   /** Whether the model looks: on real frames, whatever it trains on. */
@@ -584,7 +584,9 @@ class Trainer {
   }
 
   /** The best weights so far are always saved, whether or not a checkpoint is due. */
-  async #offerBest(score: number, groups = this.progress.groups): Promise<void> {
+  async #offerBest(score: number | undefined, groups = this.progress.groups): Promise<void> {
+    // Where every episode failed for our reasons there is no score.
+    if (score === undefined) return;
     const best = await this.#run.checkpoints.bestScore();
     if (best !== undefined && best.score >= score) return;
     await this.#save(groups);

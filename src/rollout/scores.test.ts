@@ -1,0 +1,119 @@
+/** Rates, intervals, pass@k and the metrics of evaluations. */
+import { describe, expect, test } from "vitest";
+import { checkMetric } from "../run/metrics.ts";
+import {
+  distinctLabels,
+  type EnvScores,
+  evaluationMetrics,
+  meanRate,
+  passAtK,
+  passTable,
+  successRate,
+  wilson,
+} from "./scores.ts";
+
+/** By counting every choice of k out of n. */
+function counted(n: number, c: number, k: number): number {
+  let hits = 0;
+  let all = 0;
+  for (let set = 0; set < 2 ** n; set++) {
+    const chosen = Array.from({ length: n }, (_, i) => i).filter((i) => (set >> i) & 1);
+    if (chosen.length !== k) continue;
+    all += 1;
+    hits += chosen.some((i) => i < c) ? 1 : 0;
+  }
+  return hits / all;
+}
+
+describe("pass@k", () => {
+  test("is the share of choices of k tries that hold a success", () => {
+    for (let n = 1; n <= 7; n++) {
+      for (let c = 0; c <= n; c++) {
+        for (let k = 1; k <= n; k++) expect(passAtK(n, c, k)).toBeCloseTo(counted(n, c, k), 12);
+      }
+    }
+  });
+});
+
+describe("Several tries at a seed", () => {
+  const tries = [1, 1, 0, 0].map((hit, i) => ({ seed: i < 2 ? 7 : 8, success: hit === 1 }));
+
+  test("count as episodes for the share and as seeds for its interval", () => {
+    const { value, count, total, low, high } = successRate(tries);
+    expect({ value, count, total }).toEqual({ value: 0.5, count: 2, total: 4 });
+    expect([low, high]).toEqual([wilson(1, 2).low, wilson(1, 2).high]);
+  });
+
+  test("have a pass@k for 1, 2, 4, … and all, over the seeds that were tried as often", () => {
+    const more = [...tries, { seed: 8, success: true }];
+    expect(passTable(more)).toEqual([
+      { k: 1, value: expect.closeTo((1 + 1 / 3) / 2, 12), seeds: 2 },
+      { k: 2, value: expect.closeTo((1 + 2 / 3) / 2, 12), seeds: 2 },
+      { k: 3, value: 1, seeds: 1 },
+    ]);
+    expect(passTable([])).toEqual([]);
+  });
+});
+
+const env = (label: string, hits: number, more: Partial<EnvScores> = {}): EnvScores => ({
+  label,
+  success: wilson(hits, 100),
+  passAtK: [{ k: 1, value: hits / 100, seeds: 100 }],
+  against: { stop: wilson(0, 100), random: wilson(10, 100), oracle: wilson(90, 100) },
+  reward: hits / 50,
+  turns: 4,
+  unparsed: 0,
+  ended: { done: 100 },
+  errors: 0,
+  ...more,
+});
+
+describe("The metrics of an evaluation", () => {
+  test("give a mixture the interval of a mean, which is narrower than the mean of intervals", () => {
+    const metrics = evaluationMetrics([env("a", 50), env("b", 50), env("c", 50), env("d", 50)]);
+    const { low, high } = wilson(50, 100);
+    // Four alike: the half-width is that of one over the square root of four.
+    expect(metrics["eval/success_low"]).toBeCloseTo(0.5 - (0.5 - low) / 2, 12);
+    expect(metrics["eval/success_high"]).toBeCloseTo(0.5 + (high - 0.5) / 2, 12);
+    expect(meanRate([wilson(50, 100)])).toEqual({ value: 0.5, low, high });
+  });
+
+  test("hold nothing that was not measured: no agent, no number, not 0 and not 1", () => {
+    const bare = env("b", 20, { against: { stop: wilson(0, 100) } });
+    const metrics = evaluationMetrics([env("a", 40), bare]);
+    expect(metrics).toMatchObject({ "eval/floor": 0, "eval/random/a": 0.1, "eval/ceiling/a": 0.9 });
+    for (const name of ["eval/random", "eval/ceiling", "eval/random/b", "eval/ceiling/b"]) {
+      expect(metrics).not.toHaveProperty(name);
+    }
+  });
+
+  test("leave environments whose episodes all failed for our reasons out of every mean, and count the failures", () => {
+    const lost = env("b", 0, { success: wilson(0, 0), reward: Number.NaN, turns: Number.NaN, errors: 7 });
+    expect(evaluationMetrics([env("a", 40), lost])).toMatchObject({
+      "eval/success": 0.4,
+      "eval/turns": 4,
+      "eval/errors": 7,
+    });
+    expect(evaluationMetrics([lost])).toEqual({ "eval/episodes": 0, "eval/errors": 7 });
+  });
+
+  test("say pass@k for tries that every environment had, and how episodes ended", () => {
+    const table = (value: number) => [
+      { k: 1, value: 0.4, seeds: 50 },
+      { k: 2, value, seeds: 50 },
+    ];
+    const both = evaluationMetrics([
+      env("a", 40, { passAtK: table(0.6), ended: { done: 50, max_turns: 50 } }),
+      env("b", 40, { passAtK: table(0.8) }),
+    ]);
+    expect(both).toMatchObject({ "eval/pass_at/2": 0.7, "eval/end/done": 0.75, "eval/end/max_turns": 0.25 });
+    expect(evaluationMetrics([env("a", 40, { passAtK: table(0.6) }), env("b", 40)])).not.toHaveProperty(
+      "eval/pass_at/2",
+    );
+    for (const name of Object.keys(both)) checkMetric(name);
+  });
+});
+
+test("entries that share a name are told apart", () => {
+  expect(distinctLabels(["a", "b", "a", "a"])).toEqual(["a", "b", "a~2", "a~3"]);
+});

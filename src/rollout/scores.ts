@@ -1,0 +1,168 @@
+/**
+ * What tries at seeds add up to: rates with 95 % intervals, pass@k, means over environments, and the metrics of an evaluation. Runs and
+ * `saccade eval` both count here, so the same episodes have the same figures under the same names. Episodes of one seed are alike, so
+ * with several tries at each an interval counts seeds and not episodes.
+ */
+import { rangeOf } from "../core/range.ts";
+
+/** A share with its 95 % Wilson interval. */
+export type Rate = {
+  readonly value: number;
+  readonly low: number;
+  readonly high: number;
+  readonly count: number;
+  readonly total: number;
+};
+
+export function wilson(count: number, total: number, z = 1.959964): Rate {
+  if (total === 0) return { value: Number.NaN, low: 0, high: 1, count, total };
+  const value = count / total;
+  const centre = value + (z * z) / (2 * total);
+  const half = z * Math.sqrt((value * (1 - value)) / total + (z * z) / (4 * total * total));
+  const scale = 1 + (z * z) / total;
+  // At the ends the interval reaches them exactly, whatever rounding says.
+  return {
+    value,
+    low: count === 0 ? 0 : Math.max(0, (centre - half) / scale),
+    high: count === total ? 1 : Math.min(1, (centre + half) / scale),
+    count,
+    total,
+  };
+}
+
+/** A scored episode. */
+export type Try = { readonly seed: number; readonly success: boolean };
+
+/** Of all tries; its interval is that of as many episodes as there are seeds. */
+export function successRate(tries: readonly Try[]): Rate {
+  const count = tries.filter(({ success }) => success).length;
+  const seeds = new Set(tries.map(({ seed }) => seed)).size;
+  const { low, high } = wilson((count / Math.max(1, tries.length)) * seeds, seeds);
+  return { ...wilson(count, tries.length), low, high };
+}
+
+export type PassAtK = { readonly k: number; readonly value: number; readonly seeds: number };
+
+/** For k = 1, 2, 4, … and the most tries of any seed: seeds solved by at least one of k tries, over seeds with at least k. */
+export function passTable(tries: readonly Try[]): PassAtK[] {
+  const bySeed = new Map<number, Try[]>();
+  for (const one of tries) {
+    const list = bySeed.get(one.seed);
+    if (list === undefined) bySeed.set(one.seed, [one]);
+    else list.push(one);
+  }
+  const most = Math.max(0, rangeOf([...bySeed.values()].map((list) => list.length)).max);
+  const ks = Array.from({ length: 10 }, (_, i) => 2 ** i).filter((k) => k < most);
+  return [...ks, ...(most > 0 ? [most] : [])].map((k) => {
+    const enough = [...bySeed.values()].filter((list) => list.length >= k);
+    const sum = enough.reduce(
+      (total, list) => total + passAtK(list.length, list.filter(({ success }) => success).length, k),
+      0,
+    );
+    return { k, value: sum / enough.length, seeds: enough.length };
+  });
+}
+
+/** The chance that at least one of k tries, drawn without repetition from n of which c succeeded, is a success. */
+export function passAtK(n: number, c: number, k: number): number {
+  let allFail = 1;
+  for (let i = 0; i < k; i++) allFail *= Math.max(0, n - c - i) / (n - i);
+  return 1 - allFail;
+}
+
+/** The mean of rates, all weighing the same, its interval put together from theirs (Zou and Donner's recovery of variances). */
+export function meanRate(rates: readonly Rate[]): Pick<Rate, "value" | "low" | "high"> {
+  const n = rates.length;
+  const value = rates.reduce((sum, rate) => sum + rate.value, 0) / n;
+  const spread = (end: "low" | "high") => Math.hypot(...rates.map((rate) => rate.value - rate[end])) / n;
+  return { value, low: Math.max(0, value - spread("low")), high: Math.min(1, value + spread("high")) };
+}
+
+/** What success is measured against; absent where an environment has no such agent. */
+export type Against = { readonly stop: Rate; readonly random?: Rate; readonly oracle?: Rate };
+
+/** One environment of an evaluation. */
+export type EnvScores = {
+  /** Its name in metrics: the environment's, and another where two entries share one. */
+  readonly label: string;
+  readonly success: Rate;
+  readonly passAtK: readonly PassAtK[];
+  readonly against: Against;
+  /** Means over scored episodes, and the share of their replies from which no action could be read. */
+  readonly reward: number;
+  readonly turns: number;
+  readonly unparsed: number;
+  /** How scored episodes ended. */
+  readonly ended: Readonly<Partial<Record<string, number>>>;
+  /** Episodes that failed for our reasons; in no other number. */
+  readonly errors: number;
+};
+
+/** Means over environments weigh each the same. What was not measured has no metric: a mean needs its number from every environment. */
+export function evaluationMetrics(envs: readonly EnvScores[]): Record<string, number> {
+  const scored = envs.filter(({ success }) => success.total > 0);
+  const episodes = scored.reduce((sum, { success }) => sum + success.total, 0);
+  const metrics: Record<string, number> = {
+    "eval/episodes": episodes,
+    "eval/errors": envs.reduce((sum, { errors }) => sum + errors, 0),
+  };
+  if (scored.length === 0) return metrics;
+  const put = (name: string, values: readonly (number | undefined)[]) => {
+    const known = values.filter((value): value is number => value !== undefined && Number.isFinite(value));
+    if (known.length === values.length) metrics[name] = known.reduce((a, b) => a + b, 0) / known.length;
+  };
+  const mean = meanRate(scored.map(({ success }) => success));
+  put("eval/success", [mean.value]);
+  put("eval/success_low", [mean.low]);
+  put("eval/success_high", [mean.high]);
+  for (const [name, agent] of YARDSTICKS) {
+    put(
+      `eval/${name}`,
+      scored.map(({ against }) => against[agent]?.value),
+    );
+    for (const { label, against } of scored) put(`eval/${name}/${label}`, [against[agent]?.value]);
+  }
+  put(
+    "eval/reward",
+    scored.map(({ reward }) => reward),
+  );
+  put(
+    "eval/turns",
+    scored.map(({ turns }) => turns),
+  );
+  put(
+    "eval/parse_failures",
+    scored.map(({ unparsed }) => unparsed),
+  );
+  for (const { label, success, reward } of scored) {
+    put(`eval/success/${label}`, [success.value]);
+    put(`eval/reward/${label}`, [reward]);
+  }
+  // pass@1 is the success rate again.
+  for (const k of new Set(scored.flatMap(({ passAtK }) => passAtK.map((pass) => pass.k)).filter((k) => k > 1))) {
+    put(
+      `eval/pass_at/${k}`,
+      scored.map(({ passAtK }) => passAtK.find((pass) => pass.k === k)?.value),
+    );
+  }
+  for (const end of new Set(scored.flatMap(({ ended }) => Object.keys(ended)))) {
+    metrics[`eval/end/${end}`] = scored.reduce((sum, { ended }) => sum + (ended[end] ?? 0), 0) / episodes;
+  }
+  return metrics;
+}
+
+const YARDSTICKS = [
+  ["floor", "stop"],
+  ["random", "random"],
+  ["ceiling", "oracle"],
+] as const;
+
+/** Names for entries of an evaluation: two that share one get `~2`, `~3`, … as groups of one seed do. */
+export function distinctLabels(names: readonly string[]): string[] {
+  const times = new Map<string, number>();
+  return names.map((name) => {
+    const count = (times.get(name) ?? 0) + 1;
+    times.set(name, count);
+    return count === 1 ? name : `${name}~${count}`;
+  });
+}
