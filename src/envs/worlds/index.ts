@@ -2,6 +2,7 @@
 import type { WorldDefinition } from "../define.ts";
 import { colorCodeword } from "./color-codeword.ts";
 import { frozenLake } from "./frozen-lake.ts";
+import { jigsaw } from "./jigsaw.ts";
 import { matchstickEquation } from "./matchstick-equation.ts";
 import { matchstickRotation } from "./matchstick-rotation.ts";
 import { maze2d } from "./maze-2d.ts";
@@ -15,6 +16,7 @@ export const builtinWorlds: readonly WorldDefinition[] = [
   matchstickRotation,
   patchReassembly,
   slidingBlock,
+  jigsaw,
   frozenLake,
   sokoban,
   colorCodeword,
