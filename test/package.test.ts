@@ -15,10 +15,10 @@ function saccade(...args: string[]): { status: number | null; stdout: string; st
   return spawnSync(bin, args, { cwd: folder, encoding: "utf8", maxBuffer: 1 << 26 });
 }
 
-/** The first code block of the docs page: what a newcomer would paste. */
-function docsWorld(): string {
+/** The first code block of the docs page that says `word`: what a newcomer would paste. */
+function docsExample(word: string): string {
   const page = readFileSync(join(root, "docs", "write-an-environment.md"), "utf8");
-  const code = /```ts\n([\s\S]*?)```/.exec(page)?.[1];
+  const code = [...page.matchAll(/```ts\n([\s\S]*?)```/g)].find(([, block]) => block?.includes(word))?.[1];
   if (code === undefined) throw new Error("the docs page has lost its example");
   return code;
 }
@@ -40,7 +40,7 @@ describe("the packed tarball in an empty project", () => {
   });
 
   test("plays the world of the docs page, which takes at most 30 lines", () => {
-    const code = docsWorld();
+    const code = docsExample("defineWorld");
     expect(code.trimEnd().split("\n").length).toBeLessThanOrEqual(30);
     writeFileSync(join(folder, "catch.ts"), code);
     const oracle = saccade("play", "./catch.ts", "--oracle", "--json", "--gif", "catch.gif");
@@ -54,6 +54,19 @@ describe("the packed tarball in an empty project", () => {
     const demos = saccade("demos", "./catch.ts", "--episodes", "3", "--out", "catch.jsonl");
     expect(demos.status).toBe(0);
     expect(readFileSync(join(folder, "catch.jsonl"), "utf8").trim().split("\n")).toHaveLength(3);
+  });
+
+  test("plays the task of the docs page, which takes at most 15 lines", () => {
+    const code = docsExample("defineTask");
+    expect(code.trimEnd().split("\n").length).toBeLessThanOrEqual(15);
+    writeFileSync(join(folder, "sums.ts"), code);
+    const rows = Array.from({ length: 40 }, (_, i) => JSON.stringify({ question: `${i} + 2`, answer: i + 2 }));
+    writeFileSync(join(folder, "sums.jsonl"), `${rows.join("\n")}\n`);
+    const { stdout } = saccade("play", "./sums.ts", "--oracle", "--json", "--seed", "7");
+    expect(JSON.parse(stdout.trim())).toMatchObject({ reply: "9", reward: 1, success: true, terminated: true });
+    const outside = saccade("play", "./sums.ts", "--oracle", "--seed", "40");
+    expect(outside.status).toBe(2);
+    expect(outside.stderr).toContain("has rows 0 to 39; there is no row 40");
   });
 
   test("is imported by a program", () => {

@@ -49,6 +49,8 @@ export type EnvDefinition<S extends OptionsSchema = OptionsSchema> = {
    * `{ records, env }` names its file in the option `data`.
    */
   rows?(options: z.output<S>): Awaitable<number>;
+  /** The same definition, its own paths starting at this folder: that of the file it was loaded from. */
+  from?(folder: string): EnvDefinition;
 };
 
 /** What an author writes; whatever is left out gets a default. */

@@ -16,6 +16,7 @@ export * from "./protocols/index.ts";
 export * from "./python.ts";
 export * from "./registry.ts";
 export * from "./seeds.ts";
+export * from "./task.ts";
 export * from "./tickets.ts";
 export * from "./world.ts";
 export * from "./world-env.ts";

@@ -3,7 +3,7 @@
  * JavaScript file whose default export is a definition (`./my-world.ts`, `./my-world.ts#hard`). Options are checked
  * here, once, and every error names the option and what it may be.
  */
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
 import type { EnvDefinition, OptionsSchema, Preset, WorldDefinition } from "./define.ts";
@@ -274,10 +274,13 @@ function loadDefinition(path: string): Definition {
   if (known !== undefined) return known;
   const definition = loadFile(file);
   if (!isDefinition(definition)) {
-    throw new ConfigError(`${path}: its default export must be made with defineWorld({…}) or defineEnv({…}).`);
+    throw new ConfigError(
+      `${path}: its default export must be made with defineWorld({…}), defineEnv({…}) or defineTask({…}).`,
+    );
   }
-  loaded.set(file, definition);
-  return definition;
+  const placed = definition.kind === "env" ? (definition.from?.(dirname(file)) ?? definition) : definition;
+  loaded.set(file, placed);
+  return placed;
 }
 
 function isDefinition(value: unknown): value is Definition {
