@@ -11,9 +11,13 @@ const PYTHON = process.env.PYTHON ?? "python3";
 
 /** What is missing for the peers, or undefined when all is there. */
 export function missingPeers(): string | undefined {
-  const { status, stderr, error } = spawnSync(PYTHON, ["-c", "import torch, transformers, safetensors"], {
-    encoding: "utf8",
-  });
+  const { status, stderr, error } = spawnSync(
+    PYTHON,
+    ["-c", "import torch, safetensors; from transformers import Qwen3VLForConditionalGeneration"],
+    {
+      encoding: "utf8",
+    },
+  );
   if (error !== undefined) return `${PYTHON} is not there`;
   return status === 0 ? undefined : (stderr.trim().split("\n").at(-1) ?? `${PYTHON} failed`);
 }
