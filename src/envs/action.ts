@@ -29,6 +29,17 @@ export type ArgSpec =
   | { readonly type: "tuple" | "list"; readonly items: readonly ArgSpec[] }
   /** Every number `start..start+size-1` once. */
   | { readonly type: "permutation"; readonly name: string; readonly size: number; readonly start: number }
+  /**
+   * A document, which takes the rest of the command, spaces, commas and all. It begins with `opening`, and by that it is known where
+   * the action's name is left out. `samples` are what a random agent draws from.
+   */
+  | {
+      readonly type: "text";
+      readonly name: string;
+      readonly opening: string;
+      readonly maxLength: number;
+      readonly samples: readonly string[];
+    }
   /** No argument: tuples carry a word of letters and digits there (`('stop', 'stop')`), other protocols nothing. */
   | { readonly type: "word"; readonly maxLength: number };
 

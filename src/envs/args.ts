@@ -40,6 +40,10 @@ function accept(arg: ArgSpec, value: Loose): Accepted {
       const fits = used >= (arg.min ?? -Infinity) && used <= (arg.max ?? Infinity);
       return fits ? { ok: true, payload: used } : misfit(arg);
     }
+    case "text":
+      return typeof value === "string" && value.length <= arg.maxLength && opens(value, arg)
+        ? { ok: true, payload: value.trim() }
+        : misfit(arg);
     case "word":
       return typeof value === "string" && value.length <= arg.maxLength && /^[A-Za-z0-9]+$/.test(value)
         ? { ok: true, payload: value }
@@ -69,6 +73,17 @@ function accept(arg: ArgSpec, value: Loose): Accepted {
       return { ok: true, payload };
     }
   }
+}
+
+type TextArg = Extract<ArgSpec, { readonly type: "text" }>;
+
+function opens(value: string, { opening }: TextArg): boolean {
+  return value.trimStart().slice(0, opening.length).toLowerCase() === opening.toLowerCase();
+}
+
+/** The action whose document this text is, where its name was left out. */
+export function documentOf(text: string, specs: readonly ActionSpec[]): ActionSpec | undefined {
+  return specs.find(({ arg }) => arg.type === "text" && opens(text, arg));
 }
 
 function misfit(leaf: ArgLeaf): Accepted {
@@ -127,6 +142,8 @@ function rangeText(leaf: ArgLeaf): string {
     }
     case "permutation":
       return `the numbers ${leaf.start} to ${leaf.start + leaf.size - 1}, each once, in any order`;
+    case "text":
+      return `a text of at most ${leaf.maxLength} characters that begins with ${leaf.opening}`;
     case "word":
       return `a word of at most ${leaf.maxLength} letters and digits`;
   }
@@ -146,6 +163,7 @@ export function describeArg(arg: ArgSpec): string {
  */
 export function actionText(action: Action, spec: ActionSpec, short: boolean = spec.shorthand === true): string {
   if (spec.arg.type === "word") return action.name;
+  if (spec.arg.type === "text") return short ? String(action.payload) : `${action.name} ${action.payload}`;
   const words = argWords(spec.arg, action.payload);
   if (short && shorthandLabels(spec).includes(words[0] ?? "")) return words[0] as string;
   return [action.name, ...words].join(" ");
@@ -205,6 +223,8 @@ function choices(arg: ArgSpec): number {
       const { low, high, digits } = realGrid(arg);
       return arg.whole ? Math.floor(high) - Math.ceil(low) + 1 : Math.round((high - low) * digits) + 1;
     }
+    case "text":
+      return arg.samples.length;
     case "word":
       return 1;
     case "permutation":
@@ -221,6 +241,8 @@ function samplePayload(arg: ArgSpec, rng: Draws): Json {
       return rng.integers(arg.min, arg.max + 1);
     case "real":
       return sampleReal(arg, rng);
+    case "text":
+      return arg.samples[rng.integers(0, arg.samples.length)] ?? arg.opening;
     case "word":
       return "x";
     case "permutation": {

@@ -258,6 +258,7 @@ export function printLiteral(value: Json, arg: ArgSpec): string {
       return String(value);
     case "real":
       return arg.whole ? printReal(Number(value)) : printFloat(Number(value));
+    case "text":
     case "word":
       return printString(String(value));
     case "permutation":

@@ -253,7 +253,8 @@ export class WorldEnv implements Env {
 
   #inWords(action: Action): string {
     const spec = this.world.actions.find((candidate) => candidate.name === action.name);
-    return spec === undefined ? action.name : actionText(action, spec);
+    // A document is in the reply already; here its name will do.
+    return spec === undefined || spec.arg.type === "text" ? action.name : actionText(action, spec);
   }
 
   async #look(): Promise<Part[]> {

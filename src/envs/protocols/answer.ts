@@ -14,6 +14,7 @@ import {
   exampleAction,
   namesSentence,
   readCommand,
+  takesDocument,
   tooManyActions,
 } from "./command.ts";
 import { type Block, findSequence, sectionIn, sectionsOf, spanIn, textIn, wrap } from "./tags.ts";
@@ -61,7 +62,7 @@ export function makeAnswer(form: AnswerForm): Protocol {
   }
 
   function readList(text: string, specs: readonly ActionSpec[]): { actions: Action[]; problem?: string } {
-    const commands = text.split(separator).filter((command) => command.trim() !== "");
+    const commands = (takesDocument(specs) ? [text] : text.split(separator)).filter((command) => command.trim() !== "");
     if (commands.length === 0) {
       return { actions: [], problem: `<${answer}> is empty: write an action in it. ${namesSentence(specs)}` };
     }

@@ -6,7 +6,7 @@
 import { EnvError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
 import type { Action, ActionSpec, ArgSpec } from "../action.ts";
-import { acceptAction, actionText, describeArg, leavesOf, shorthandLabels } from "../args.ts";
+import { acceptAction, actionText, describeArg, documentOf, leavesOf, shorthandLabels } from "../args.ts";
 import { PyFloat, type PyValue, parseLiteral } from "../python.ts";
 
 export type ReadAction =
@@ -20,18 +20,34 @@ const MOST_NAMES = 30;
 const LONGEST_ECHO = 40;
 
 export function readCommand(text: string, specs: readonly ActionSpec[]): ReadAction {
+  const document = readDocument(text.trim(), specs);
+  if (document !== undefined) return document;
   const [name, ...words] = text.split(/[\s,()[\]'"`]+/).filter((word) => word !== "");
   if (name === undefined) return { ok: false, problem: `The action is empty. ${namesSentence(specs)}` };
   return readCall(name, words, specs);
 }
 
+/** A command that is a document, with or without its action's name; undefined when no action takes one. */
+function readDocument(text: string, specs: readonly ActionSpec[]): ReadAction | undefined {
+  const bare = documentOf(text, specs);
+  if (bare !== undefined) return fill(bare, [text]);
+  const [name = ""] = text.split(/\s/, 1);
+  const spec = specs[matchWord(name, namesOf(specs))];
+  return spec?.arg.type === "text" ? fill(spec, [text.slice(name.length).trim()]) : undefined;
+}
+
+/** Whether a document may stand in a reply, whose commas then separate nothing. */
+export function takesDocument(specs: readonly ActionSpec[]): boolean {
+  return specs.some((spec) => spec.arg.type === "text");
+}
+
+function namesOf(specs: readonly ActionSpec[]): string[] {
+  return specs.map((spec) => spec.name);
+}
+
 /** The action that a name and its single values mean. Names and labels match in any case. */
 export function readCall(name: string, scalars: readonly Scalar[], specs: readonly ActionSpec[]): ReadAction {
-  const index = matchWord(
-    name,
-    specs.map((spec) => spec.name),
-  );
-  const spec = specs[index];
+  const spec = specs[matchWord(name, namesOf(specs))];
   if (spec !== undefined) return fill(spec, scalars);
   if (scalars.length === 0) {
     for (const candidate of specs) {
@@ -79,6 +95,7 @@ function assemble(arg: ArgSpec, queue: Scalar[]): PyValue {
       return arg.items.map((item) => assemble(item, queue));
     case "permutation":
       return queue.splice(0, arg.size).map(numberOf);
+    case "text":
     case "word":
       return queue.shift() as PyValue;
     case "int": {

@@ -9,6 +9,7 @@ import { maze2d } from "./maze-2d.ts";
 import { patchReassembly } from "./patch-reassembly.ts";
 import { slidingBlock } from "./sliding-block.ts";
 import { sokoban } from "./sokoban.ts";
+import { svg } from "./svg.ts";
 
 export const builtinWorlds: readonly WorldDefinition[] = [
   maze2d,
@@ -19,5 +20,6 @@ export const builtinWorlds: readonly WorldDefinition[] = [
   jigsaw,
   frozenLake,
   sokoban,
+  svg,
   colorCodeword,
 ];
