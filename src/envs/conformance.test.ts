@@ -24,7 +24,7 @@ const label = ({ id, variants: [first, ...more] }: Case) =>
   `${id}${first === "" ? "" : ` (${[first, ...more].join(", ")})`}`;
 
 /** Pictures may be small here: what is promised does not depend on their size. */
-const SMALL: Readonly<Record<string, Options>> = { jigsaw: { size: [96, 72] } };
+const SMALL: Readonly<Record<string, Options>> = { jigsaw: { size: [96, 72] }, svg: { size: 48 } };
 const settings = ({ id, variants: [variant] }: Case): Options => ({
   ...SMALL[id.split("/")[0] ?? ""],
   ...(variant === "" ? {} : { variant }),
@@ -35,6 +35,15 @@ const FLOORS: Readonly<Record<string, number>> = {};
 
 const SEEDS = 500;
 const REPLIES = 100_000;
+
+/** Worlds that think long play fewer episodes, unless SACCADE_CONFORMANCE=full; `solved` is what the oracle must reach where it can fail. */
+type Budget = { readonly seeds: number; readonly replies: number; readonly solved?: number };
+const SLOW: Readonly<Record<string, Budget>> = { svg: { seeds: SEEDS, replies: 10_000 } };
+function budget({ id }: Case): Budget {
+  const slow = SLOW[id.split("/")[0] ?? ""];
+  const full = process.env.SACCADE_CONFORMANCE === "full";
+  return { seeds: SEEDS, replies: REPLIES, ...slow, ...(full ? { seeds: SEEDS, replies: REPLIES } : {}) };
+}
 
 async function frame(world: World): Promise<Image> {
   const seen = await world.observe("image");
@@ -52,10 +61,12 @@ async function wander(world: World, random: NumpyRandom, steps: number): Promise
 }
 
 describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
-  test(`the oracle succeeds on ${SEEDS} seeds`, async () => {
+  const { seeds, replies, solved: share = 1 } = budget(it);
+
+  test(`the oracle succeeds on ${share === 1 ? "" : `${share * 100} % of `}${seeds} seeds`, async () => {
     const world = await makeWorld(it.id, settings(it));
     const failed: number[] = [];
-    for (let seed = 0; seed < SEEDS; seed++) {
+    for (let seed = 0; seed < seeds; seed++) {
       await world.reset(seed);
       let ended = false;
       let reward = 0;
@@ -66,7 +77,8 @@ describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
       }
       if (!(ended && (await world.success()) && reward === 1)) failed.push(seed);
     }
-    expect(failed).toEqual([]);
+    if (share === 1) expect(failed).toEqual([]);
+    else expect(1 - failed.length / seeds).toBeGreaterThanOrEqual(share);
   });
 
   test("the oracle finds its way back after random play", async () => {
@@ -89,15 +101,15 @@ describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
     const stop = world.actions.find((action) => action.name === "stop");
     if (stop === undefined) return; // these worlds end by themselves: an agent that does nothing earns nothing
     let solved = 0;
-    for (let seed = 0; seed < SEEDS; seed++) {
+    for (let seed = 0; seed < seeds; seed++) {
       await world.reset(seed);
       const outcome = await world.act({ name: "stop", payload: "stop" });
       expect(outcome.ended).toBe(true);
       if (await world.success()) solved += 1;
     }
     const floor = FLOORS[label(it)];
-    if (floor === undefined) expect(solved / SEEDS).toBeLessThanOrEqual(0.02);
-    else expect(Math.abs(solved / SEEDS - floor)).toBeLessThanOrEqual(3 * Math.sqrt((floor * (1 - floor)) / SEEDS));
+    if (floor === undefined) expect(solved / seeds).toBeLessThanOrEqual(0.02);
+    else expect(Math.abs(solved / seeds - floor)).toBeLessThanOrEqual(3 * Math.sqrt((floor * (1 - floor)) / seeds));
   });
 
   test("a seed gives the same picture whatever was played before", async () => {
@@ -135,7 +147,7 @@ describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
     }
   });
 
-  test(`${REPLIES} random, malformed and adversarial replies never throw or end an episode by their form`, async () => {
+  test(`${replies} random, malformed and adversarial replies never throw or end an episode by their form`, async () => {
     const protocols = ["tuple", "keyword", "think", "world-model", "tool-call"] as const;
     const envs = await Promise.all(
       protocols.map((protocol) =>
@@ -153,7 +165,7 @@ describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
       { seed: 3, numRuns: 4000 },
     );
     for (const env of envs) await env.reset(0);
-    for (let index = 0; index < REPLIES; index++) {
+    for (let index = 0; index < replies; index++) {
       const env = envs[index % envs.length]!;
       const kind = random.integers(0, 4);
       const good = env.randomReply(random);
