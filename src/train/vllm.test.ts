@@ -1,0 +1,103 @@
+/**
+ * A checkpoint in the real vLLM: the folder that a run writes loads as it is, and greedy replies there are our own sampler's, id for id.
+ * Runs where SACCADE_VLLM_PYTHON names the Python of an environment with vLLM (python/vllm_cpu.py makes one); SACCADE_REQUIRE=vllm makes
+ * its absence a failure.
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { assistant, type Message } from "../core/message.ts";
+import { NativeEngine } from "../engine/index.ts";
+import { startVllm, type VllmServer } from "../engine/vllm/launch.ts";
+import { makeEnv } from "../envs/registry.ts";
+import { toOpenAI } from "../images/openai.ts";
+import { createFolder } from "../model/folder.ts";
+import { loadFolder } from "../model/index.ts";
+import { signalsEnv, TINY, tinyRecipe } from "./test-run.ts";
+import { train } from "./trainer.ts";
+
+const python = process.env.SACCADE_VLLM_PYTHON;
+const LOOKS = signalsEnv(3, { side: 64 });
+const required = (process.env.SACCADE_REQUIRE ?? "").split(",").includes("vllm");
+
+test.runIf(required)("an environment with vLLM is there when it is required", () => {
+  expect(python, "SACCADE_VLLM_PYTHON names the Python of an environment with vLLM").toBeTruthy();
+});
+
+describe.runIf(python)("the real vLLM", () => {
+  let root = "";
+  let model = "";
+  let server: VllmServer | undefined;
+
+  beforeAll(async () => {
+    root = await mkdtemp(join(tmpdir(), "saccade-vllm-"));
+    // vLLM serves no head below 32.
+    await createFolder(join(root, "model"), { ...TINY, text: { ...TINY.text, headDim: 32, mropeSection: [6, 5, 5] } });
+    const optimizer = { name: "muon", learningRate: 0.02, adamLearningRate: 0.01 } as const;
+    const recipe = tinyRecipe(join(root, "model"), {
+      envs: [LOOKS],
+      warmStart: { episodes: 960, noise: 0.1, batch: 32, optimizer },
+      steps: 3,
+    });
+    ({ model } = await train({ recipe, folder: join(root, "run") }));
+    server = await startVllm({ python: python as string, model, contextLength: 512, images: 24 });
+  }, 600_000);
+  afterAll(async () => {
+    await server?.close();
+    await rm(root, { recursive: true, force: true });
+  });
+
+  test("a run's checkpoint loads, and greedy replies to several pictures are ours, id for id", async () => {
+    const { url, name } = server as VllmServer;
+    const { renderer, generation } = await loadFolder(model);
+    const engine = new NativeEngine({ threads: 2 });
+    try {
+      const sampler = await engine.sampler(model);
+      const said = new Set<string>();
+      for (let i = 0; i < 8; i++) {
+        const messages = await conversation(i);
+        const prompt = renderer.prompt(messages);
+        const params = { maxTokens: 24, temperature: 0, seed: 0, stopIds: generation.eos };
+        const ours = await sampler.sample(prompt, params, { sequence: `conversation ${i}` });
+        const theirs = await askVllm(url, name, messages);
+        expect(theirs.prompt_token_ids).toEqual([...prompt.ids]);
+        expect(theirs.choices[0]?.token_ids).toEqual([...ours.ids]);
+        said.add(String(ours.ids));
+      }
+      // Replies that all read the same would show little.
+      expect(said.size).toBeGreaterThan(1);
+    } finally {
+      await engine.close();
+    }
+  }, 120_000);
+});
+
+type Answer = { prompt_token_ids: number[]; choices: { token_ids: number[] }[] };
+
+async function askVllm(url: string, model: string, messages: readonly Message[]): Promise<Answer> {
+  const body = {
+    model,
+    messages: toOpenAI(messages),
+    temperature: 0,
+    max_tokens: 24,
+    return_token_ids: true,
+  };
+  const answer = await fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  expect(answer.status, await answer.clone().text()).toBe(200);
+  return (await answer.json()) as Answer;
+}
+
+/** Three looks of an episode, answered at random: as a policy meets them. */
+async function conversation(seed: number): Promise<Message[]> {
+  const env = await makeEnv(LOOKS.env, { ...LOOKS.options, prompt: "brief" });
+  const messages = [...(await env.reset(seed))];
+  for (const word of seed % 2 === 0 ? ["go", "halt"] : ["wait", "wait"]) {
+    messages.push(assistant(word), ...(await env.step(word)).observation);
+  }
+  return messages;
+}
