@@ -1,0 +1,79 @@
+"""Attention over sequences that lie end to end: no token sees another sequence.
+
+On CUDA in half precision `varlen_attn` does all of a pack in one kernel. Elsewhere each sequence is a call of its own (a block-diagonal mask
+that is never made); sequences of one length go together.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+try:
+    from torch.nn.attention.varlen import varlen_attn
+
+    VARLEN_ARGUMENTS = frozenset(inspect.signature(varlen_attn).parameters)
+except ImportError:  # torch < 2.10
+    varlen_attn = None
+    VARLEN_ARGUMENTS = frozenset()
+
+
+class Segments(NamedTuple):
+    """Lengths of sequences that lie end to end, and their bounds [count + 1] on the device."""
+
+    lengths: tuple[int, ...]
+    bounds: Tensor
+    longest: int
+
+    @staticmethod
+    def of(lengths: list[int], device: torch.device) -> Segments:
+        bounds = torch.zeros(len(lengths) + 1, dtype=torch.int32)
+        bounds[1:] = torch.tensor(lengths, dtype=torch.int32).cumsum(0)
+        return Segments(tuple(lengths), bounds.to(device), bucket(max(lengths, default=0)))
+
+
+def bucket(length: int) -> int:
+    """The next power of two: a compiled layer sees few different numbers."""
+    return 1 << max(0, length - 1).bit_length()
+
+
+def uses_varlen(device: torch.device, dtype: torch.dtype) -> bool:
+    return varlen_attn is not None and device.type == "cuda" and dtype in (torch.bfloat16, torch.float16)
+
+
+def packed_attention(q: Tensor, k: Tensor, v: Tensor, segments: Segments, causal: bool) -> Tensor:
+    """q [T, heads, d], k and v [T, kv heads, d] → [T, heads, d]."""
+    if uses_varlen(q.device, q.dtype):
+        return _varlen(q, k, v, segments, causal)
+    lengths = segments.lengths
+    if len(set(lengths)) == 1:
+        shape = (len(lengths), lengths[0])
+        parts = (x.unflatten(0, shape).transpose(1, 2) for x in (q, k, v))
+        return dense(*parts, causal).transpose(1, 2).flatten(0, 1)
+    cut = (x.split(list(lengths)) for x in (q, k, v))
+    out = [dense(*(x.transpose(0, 1)[None] for x in part), causal)[0].transpose(0, 1) for part in zip(*cut)]
+    return torch.cat(out)
+
+
+def dense(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, mask: Tensor | None = None) -> Tensor:
+    """[batch, heads, T, d]; key-value heads are shared by groups of query heads."""
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+
+
+def _varlen(q: Tensor, k: Tensor, v: Tensor, segments: Segments, causal: bool) -> Tensor:
+    _, bounds, longest = segments
+    options: dict[str, object] = {}
+    if "window_size" in VARLEN_ARGUMENTS:
+        options["window_size"] = (-1, 0) if causal else (-1, -1)
+    else:
+        options["is_causal"] = causal
+    if k.shape[1] != q.shape[1]:
+        if "enable_gqa" in VARLEN_ARGUMENTS:
+            options["enable_gqa"] = True
+        else:
+            k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
+    return varlen_attn(q, k, v, bounds, bounds, longest, longest, **options)

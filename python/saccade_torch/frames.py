@@ -1,0 +1,114 @@
+"""Pictures on their way into a network. A picture crosses the wire once: as the RGB bytes the model's processor made of it (the TypeScript side
+resizes, so that every engine sees the same pixels), or as processed features, which are used as they are. Both are named by a key.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .errors import DataError, MissingFrames
+
+
+@dataclass(frozen=True)
+class Frame:
+    """`pixels`: uint8 [height, width, 3], or processed patches [grid_h · grid_w, values]. The grid is in patches; pixels have none yet."""
+
+    key: str
+    pixels: Tensor
+    grid: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class PatchFormat:
+    """How a model cuts and normalises pictures: what `config.json` and `preprocessor_config.json` say."""
+
+    patch: int
+    temporal: int
+    merge: int
+    scale: float
+    mean: tuple[float, float, float]
+    deviation: tuple[float, float, float]
+
+    def grid(self, frame: Frame) -> tuple[int, int]:
+        if frame.grid is not None:
+            return frame.grid
+        height, width = frame.pixels.shape[:2]
+        return height // self.patch, width // self.patch
+
+    def tokens(self, frame: Frame) -> int:
+        h, w = self.grid(frame)
+        return h * w // self.merge**2
+
+    def patches(self, frame: Frame, device: torch.device) -> Tensor:
+        """[grid_h · grid_w, 3 · temporal · patch · patch] in 32 bits, patches in merge-block order."""
+        if frame.grid is not None:
+            return frame.pixels.to(device).float()
+        side = self.patch * self.merge
+        height, width = frame.pixels.shape[:2]
+        if height % side or width % side:
+            raise DataError(f"A picture of {width}×{height} pixels is not whole tokens of {side}; resize it with the model's processor.")
+        # A byte has 256 values, so one table gives exactly what the processor computes.
+        values = torch.arange(256, dtype=torch.float64) * self.scale
+        mean, deviation = (torch.tensor(x, dtype=torch.float32)[:, None] for x in (self.mean, self.deviation))
+        table = ((values.float() - mean) / deviation).to(device)
+        pixels = frame.pixels.to(device).long()
+        coloured = torch.stack([table[channel][pixels[..., channel]] for channel in range(3)])
+        h, w = height // side, width // side
+        blocks = coloured.reshape(3, h, self.merge, self.patch, w, self.merge, self.patch).permute(1, 4, 2, 5, 0, 3, 6)
+        blocks = blocks.reshape(h * w * self.merge**2, 3, 1, self.patch, self.patch)
+        return blocks.expand(-1, -1, self.temporal, -1, -1).reshape(blocks.shape[0], -1)
+
+
+class FrameStore:
+    """Frames by key; the least recently used go first. Safe to use from several threads."""
+
+    def __init__(self, most_bytes: int = 4 * 1024**3) -> None:
+        self.most_bytes = most_bytes
+        self.bytes = 0
+        self._frames: OrderedDict[str, Frame] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, frames: Sequence[Frame]) -> None:
+        with self._lock:
+            for frame in frames:
+                if frame.key in self._frames:
+                    continue
+                self._frames[frame.key] = frame
+                self.bytes += frame.pixels.nbytes
+            while self.bytes > self.most_bytes and len(self._frames) > len(frames):
+                _, old = self._frames.popitem(last=False)
+                self.bytes -= old.pixels.nbytes
+
+    def get(self, keys: Sequence[str]) -> list[Frame]:
+        with self._lock:
+            missing = sorted({key for key in keys if key not in self._frames})
+            if missing:
+                raise MissingFrames(missing)
+            for key in keys:
+                self._frames.move_to_end(key)
+            return [self._frames[key] for key in keys]
+
+
+def pixel_frame(key: str, height: int, width: int, data: bytes) -> Frame:
+    if len(data) != height * width * 3:
+        raise DataError(f"A {width}×{height} RGB picture has {height * width * 3} bytes, but {len(data)} came.")
+    return Frame(key, torch.from_numpy(np.frombuffer(data, dtype=np.uint8).copy().reshape(height, width, 3)))
+
+
+def feature_frame(key: str, grid: Sequence[int], dtype: str, data: bytes) -> Frame:
+    """Processed patches, as a renderer made them. Bytes of `uint8` features are the values themselves."""
+    types = {"uint8": torch.uint8, "bfloat16": torch.bfloat16, "float32": torch.float32}
+    if dtype not in types:
+        raise DataError(f"Features of dtype {dtype} are not known; there are {', '.join(types)}.")
+    time, height, width = grid
+    if time != 1:
+        raise DataError(f"Features of {time} frames are a film; only pictures are supported.")
+    values = torch.frombuffer(bytearray(data), dtype=types[dtype])
+    return Frame(key, values.reshape(height * width, -1), (height, width))

@@ -1,0 +1,425 @@
+"""A model that learns: packed forward and backward passes, gradients that add up until `step` or `discard`, snapshots to sample from, checkpoints.
+Called from one thread, one call after the other.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from . import files
+from .adapters import ADAPTER_PREFIX, CONFIG, WEIGHTS, LoraSpec, add_adapter, config_json, read_adapter
+from .errors import ConfigError, DataError, EngineError
+from .features import FeatureCache
+from .losses import LossInputs, LossTerms, policy_loss, value_loss
+from .network import VALUE_HEAD, VISION_PREFIX, Freeze, Head, Network, Tokens
+from .optimizer import Optimizer, clip_scale
+from .seeds import value_head
+
+ARRAYS = ("advantages", "oldLogprobs", "referenceLogprobs", "returns", "oldValues")
+
+
+@dataclass(frozen=True)
+class Datum:
+    """One sequence; every array is as long as its ids, and position i predicts targets[i] (−1: nothing)."""
+
+    input: Tokens
+    targets: np.ndarray
+    weights: np.ndarray
+    temperature: float
+    arrays: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of the device and the arithmetic. `pack_tokens`: tokens in one pass; the number to lower when memory runs out."""
+
+    device: torch.device
+    compute: torch.dtype = torch.float32
+    pack_tokens: int = 4096
+    compile: bool = False
+    checkpointing: bool = False
+
+    @staticmethod
+    def default() -> Settings:
+        if torch.cuda.is_available():
+            return Settings(torch.device("cuda"), torch.bfloat16, 16384, compile=True)
+        return Settings(torch.device("cpu"))
+
+
+@dataclass(frozen=True)
+class LossReport:
+    loss: float
+    tokens: int
+    metrics: dict[str, float]
+    outputs: list[np.ndarray]
+
+    @property
+    def finite(self) -> bool:
+        return math.isfinite(self.loss)
+
+
+def open_network(folder: str, head: Head, settings: Settings, trained: bool, lora: LoraSpec | None = None, freeze: Freeze | None = None, seed: int = 0) -> Network:
+    """`trained` without LoRA: 32-bit masters, and what `freeze` holds back stays as it is."""
+    if (Path(folder) / CONFIG).exists():
+        raise ConfigError(f"{folder} is an adapter. Name its base model as the folder, and load the adapter into the learner.")
+    network = Network(folder, head, settings.compute, settings.device, trained and lora is None)
+    if network.score is not None:
+        kept = files.read_value_head(Path(folder))
+        first = torch.from_numpy(value_head(network.score.in_features, seed))[None] if kept is None else kept
+        with torch.no_grad():
+            network.score.weight.copy_(first)
+    if lora is not None:
+        add_adapter(network, lora, freeze, seed)
+    else:
+        for name, parameter in network.named().items():
+            sees = name.startswith(VISION_PREFIX)
+            held = sees if freeze == "vision" else not sees and name != VALUE_HEAD if freeze == "language" else False
+            parameter.requires_grad_(trained and not held)
+            if trained and held:
+                parameter.data = parameter.data.to(settings.compute)
+    return network
+
+
+def open_frozen(folder: str, settings: Settings) -> Network:
+    """A model that only samples and scores; an adapter is loaded over its base."""
+    path = Path(folder)
+    if not (path / CONFIG).exists():
+        return open_network(folder, "lm", settings, trained=False)
+    spec, base, tensors = read_adapter(path)
+    network = open_network(files.base_of(path, base), "lm", settings, trained=False, lora=spec)
+    load_adapter(network, tensors, folder)
+    return network.requires_grad_(False)
+
+
+def adapter_parameters(network: Network) -> dict[str, nn.Parameter]:
+    return {ADAPTER_PREFIX + name: p for name, p in network.named().items() if ".lora_" in name or name == VALUE_HEAD}
+
+
+def load_adapter(network: Network, tensors: Mapping[str, Tensor], where: str) -> None:
+    mine = adapter_parameters(network)
+    if set(mine) != set(tensors):
+        raise DataError(f"The adapter in {where} has other matrices than this model: check rank, targets and base model.")
+    _copy_in(mine, tensors, where)
+
+
+class Learner:
+    def __init__(self, folder: str, settings: Settings, head: Head = "lm", lora: LoraSpec | None = None, freeze: Freeze | None = None, seed: int = 0) -> None:
+        self.settings = settings
+        self.head: Head = head
+        self.lora = lora
+        self.network = open_network(folder, head, settings, True, lora, freeze, seed)
+        self.network.checkpointing = settings.checkpointing
+        if settings.compile:
+            compile_layers(self.network)
+        trained = {name: p for name, p in self.network.named().items() if p.requires_grad}
+        self.trained = {ADAPTER_PREFIX + name: p for name, p in trained.items()} if lora else trained
+        self.optimizer = Optimizer(self.trained, settings.compute)
+        self.tower_frozen = not any(p.requires_grad for p in self.network.visual.parameters())
+        self.seen = FeatureCache(self.network)
+        self.version = 0
+        self.moved = True
+        """The weights changed since that version was published."""
+        self.spoiled = False
+        """A loss was not finite, or a pass broke off: these gradients must not be applied."""
+
+    def forward(self, data: Sequence[Datum]) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """(log-probabilities, entropy) or (values, None) of each datum; 0 where there is no target."""
+        self._check(data)
+        with torch.no_grad():
+            return run_forward(self.network, data, self.settings, self.seen if self.tower_frozen else None)
+
+    def forward_backward(self, data: Sequence[Datum], loss: Mapping[str, Any]) -> LossReport:
+        self._check(data)
+        if (loss["name"] == "value") != (self.head == "value"):
+            raise ConfigError("A critic learns with the loss value, and nothing else does.")
+        outputs: list[np.ndarray] = [np.zeros(0)] * len(data)
+        terms: list[LossTerms] = []
+        try:
+            for members in plan(data, self.settings.pack_tokens):
+                asked = Asked.of([data[i] for i in members], self.network)
+                spread = [np.zeros(len(data[i].targets), dtype=np.float32) for i in members]
+                if asked.count:
+                    found, entropy = asked.run(self.network, self.seen if self.tower_frozen else None)
+                    inputs = asked.loss_inputs(self.network)
+                    with torch.no_grad():
+                        term = value_loss(loss, inputs, found) if entropy is None else policy_loss(loss, inputs, found, entropy)
+                    terms.append(term)
+                    self._backward(found, entropy, term)
+                    asked.spread(found, spread)
+                for i, whole in zip(members, spread):
+                    outputs[i] = whole
+        except torch.OutOfMemoryError:
+            self._spoil_and_free()
+            raise EngineError(
+                f"The device ran out of memory with packs of {self.settings.pack_tokens} tokens; the weights are as they were. "
+                "Lower the engine's packTokens, or set checkpointing."
+            ) from None
+        except BaseException:
+            # Some packs may have added their part.
+            self.spoiled = True
+            raise
+        report = sum_up(terms, outputs)
+        if not report.finite:
+            self.spoiled = True
+        return report
+
+    def step(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        grad_norm = self.optimizer.grad_norm()
+        applied = math.isfinite(grad_norm) and not self.spoiled
+        if applied:
+            self.optimizer.apply(options, clip_scale(grad_norm, options.get("maxGradNorm")))
+            self.moved = True
+            if not self.tower_frozen:
+                self.seen.clear()
+        self.discard()
+        return {"gradNorm": grad_norm, "applied": applied, "step": self.optimizer.step}
+
+    def discard(self) -> None:
+        for parameter in self.trained.values():
+            parameter.grad = None
+        self.spoiled = False
+
+    def fresh_optimizer(self) -> None:
+        self.optimizer.fresh()
+
+    def publish(self, spare: Network | None = None) -> tuple[Network, int]:
+        """The current weights as a network of their own, and their version; `spare` is one that nothing uses any more."""
+        if self.head == "value":
+            raise EngineError("A critic can't sample; publish the policy's learner.")
+        if self.moved:
+            self.version += 1
+        self.moved = False
+        return snapshot(self.network, spare), self.version
+
+    def export(self, folder: str) -> None:
+        files.write_whole(Path(folder), lambda to, _: self._write(to))
+
+    def checkpoint(self, folder: str) -> None:
+        def write(to: Path, beside: Any) -> None:
+            self._write(to)
+            if self.head == "value" and self.lora is None:
+                files.write_tensors(beside(files.VALUE_FILE), {VALUE_HEAD: self.network.score.weight})  # type: ignore[union-attr]
+            state = {f"first.{name}": tensor for name, tensor in self.optimizer.first.items()}
+            state |= {f"second.{name}": tensor for name, tensor in self.optimizer.second.items()}
+            counters = {"step": self.optimizer.step, "version": self.version, "moved": 1 if self.moved else 0}
+            state |= {name: files.scalar(value) for name, value in counters.items()}
+            files.write_tensors(beside(files.STATE_FILE), state)
+
+        files.write_whole(Path(folder), write)
+
+    def restore(self, folder: str) -> None:
+        """Everything is read and checked before anything is overwritten."""
+        path = Path(folder)
+        if self.lora is not None:
+            spec, _, tensors = read_adapter(path)
+            if (spec.rank, spec.scaling) != (self.lora.rank, self.lora.alpha / self.lora.rank):
+                raise DataError(f"The adapter in {folder} has rank {spec.rank}, alpha {spec.alpha}; this learner has {self.lora.rank} and {self.lora.alpha}.")
+            into = adapter_parameters(self.network)
+            if set(into) != set(tensors):
+                raise DataError(f"The adapter in {folder} has other matrices than this model: check rank, targets and base model.")
+        else:
+            into = dict(self.network.named())
+            tensors = files.read_weights(path)
+            if self.head == "value":
+                head = files.read_value_head(path)
+                if head is None:
+                    raise DataError(f"There is no value head beside {folder}: it is not a critic's checkpoint.")
+                tensors = {**tensors, VALUE_HEAD: head}
+        state_file = files.beside(path, files.STATE_FILE)
+        state = load_file(str(state_file)) if state_file.exists() else {}
+        moments = {}
+        if state:
+            for kind, mine in (("first", self.optimizer.first), ("second", self.optimizer.second)):
+                for name, tensor in mine.items():
+                    found = state.get(f"{kind}.{name}")
+                    if found is None or found.shape != tensor.shape:
+                        raise DataError(f"{state_file} does not fit this learner: {kind}.{name}. Start without it, or restore with the settings it was saved with.")
+                    moments[kind, name] = found
+        _copy_in(into, tensors, folder)
+        self.optimizer.fresh()
+        for (kind, name), found in moments.items():
+            getattr(self.optimizer, kind)[name].copy_(found)
+        counter = lambda name, otherwise: float(state[name][0]) if name in state else otherwise  # noqa: E731
+        self.optimizer.step = int(counter("step", 0))
+        self.version = int(counter("version", 0))
+        self.moved = counter("moved", 1) == 1
+        self.seen.clear()
+        self.discard()
+
+    def _write(self, to: Path) -> None:
+        source = Path(self.network.folder)
+        if self.lora is not None:
+            tensors: dict[str, Tensor] = {name: p for name, p in adapter_parameters(self.network).items()}
+            files.write_tensors(to / WEIGHTS, {name: tensor.float() for name, tensor in tensors.items()})
+            (to / CONFIG).write_text(json.dumps(config_json(self.lora, list(tensors), self.network.folder), indent=2) + "\n")
+            return
+        weights: dict[str, Tensor] = {name: p.detach().float() for name, p in self.network.named().items() if name != VALUE_HEAD}
+        if self.head == "value" and not self.network.config.tie_word_embeddings:
+            kept = files.read_weights(source).get("lm_head.weight")
+            if kept is not None:
+                weights["lm_head.weight"] = kept.float()
+        files.write_model(to, source, weights)
+
+    def _backward(self, found: Tensor, entropy: Tensor | None, term: LossTerms) -> None:
+        roots, slopes = [found], [term.slopes.to(found.dtype)]
+        if entropy is not None and term.entropy_slopes is not None:
+            roots.append(entropy)
+            slopes.append(term.entropy_slopes.to(entropy.dtype))
+        torch.autograd.backward(roots, slopes)
+
+    def _check(self, data: Sequence[Datum]) -> None:
+        for datum in data:
+            check_datum(datum, self.network)
+
+    def _spoil_and_free(self) -> None:
+        self.discard()
+        self.spoiled = True
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def check_datum(datum: Datum, network: Network) -> None:
+    network.check(datum.input)
+    length = len(datum.input.ids)
+    for name, array in (("targets", datum.targets), ("weights", datum.weights), *datum.arrays.items()):
+        if len(array) != length:
+            raise DataError(f"A datum of {length} ids has {len(array)} {name}; every array must be as long as the ids.")
+    if network.head == "lm" and length and datum.targets.max() >= network.vocabulary:
+        raise DataError(f"Target {datum.targets.max()} is outside the vocabulary of {network.vocabulary}.")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The positions of a pack that have targets; nothing else is asked of the network."""
+
+    data: Sequence[Datum]
+    places: list[np.ndarray]
+    pack: Any
+    rows: Tensor
+    targets: Tensor
+    inverse: Tensor
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+    @staticmethod
+    def of(data: Sequence[Datum], network: Network) -> Asked:
+        places = [np.nonzero(datum.targets >= 0)[0] for datum in data]
+        starts = np.cumsum([0, *(len(datum.input.ids) for datum in data[:-1])])
+        rows = np.concatenate([place + start for place, start in zip(places, starts)])
+        targets = np.concatenate([datum.targets[place] for datum, place in zip(data, places)]).astype(np.int64)
+        inverse = np.concatenate([np.full(len(place), 1 / datum.temperature, dtype=np.float32) for datum, place in zip(data, places)])
+        send = network.to_device
+        return Asked(data, places, network.pack([datum.input for datum in data]), send(rows), send(targets), send(inverse))
+
+    def run(self, network: Network, seen: FeatureCache | None) -> tuple[Tensor, Tensor | None]:
+        features = None if seen is None else seen.joined(self.pack.frames)
+        return network(self.pack, self.rows, self.targets, self.inverse, features)
+
+    def loss_inputs(self, network: Network) -> LossInputs:
+        def gather(read: Any) -> Tensor | None:
+            parts = [read(datum) for datum in self.data]
+            if any(part is None for part in parts):
+                return None
+            return network.to_device(np.concatenate([part[place] for part, place in zip(parts, self.places)])).double()
+
+        sequence = np.repeat(np.arange(len(self.data)), [len(place) for place in self.places])
+        weights = gather(lambda datum: datum.weights)
+        assert weights is not None
+        found = [gather(lambda datum, name=name: datum.arrays.get(name)) for name in ARRAYS]
+        return LossInputs(weights, network.to_device(sequence), len(self.data), *found)
+
+    def spread(self, values: Tensor, into: Sequence[np.ndarray]) -> None:
+        """Puts what was found where it was asked for."""
+        host = values.detach().float().cpu().numpy()
+        at = 0
+        for place, whole in zip(self.places, into):
+            whole[place] = host[at : at + len(place)]
+            at += len(place)
+
+
+def run_forward(network: Network, data: Sequence[Datum], settings: Settings, seen: FeatureCache | None) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    results: list[tuple[np.ndarray, np.ndarray | None]] = [(np.zeros(0), None)] * len(data)
+    for members in plan(data, settings.pack_tokens):
+        asked = Asked.of([data[i] for i in members], network)
+        outputs = [np.zeros(len(data[i].targets), dtype=np.float32) for i in members]
+        entropies = [np.zeros_like(output) for output in outputs] if network.head == "lm" else None
+        if asked.count:
+            found, entropy = asked.run(network, seen)
+            asked.spread(found, outputs)
+            if entropy is not None and entropies is not None:
+                asked.spread(entropy, entropies)
+        for place, i in enumerate(members):
+            results[i] = (outputs[place], None if entropies is None else entropies[place])
+    return results
+
+
+def plan(data: Sequence[Datum], pack_tokens: int) -> list[list[int]]:
+    """Packs of indexes, longest first into the first pack with room; a longer sequence is a pack of its own."""
+    packs: list[list[int]] = []
+    rooms: list[int] = []
+    for index in sorted(range(len(data)), key=lambda i: (-len(data[i].input.ids), i)):
+        length = len(data[index].input.ids)
+        place = next((i for i, room in enumerate(rooms) if room >= length), None)
+        if place is None:
+            packs.append([])
+            rooms.append(pack_tokens)
+            place = len(packs) - 1
+        packs[place].append(index)
+        rooms[place] -= length
+    return packs
+
+
+def sum_up(terms: Sequence[LossTerms], outputs: list[np.ndarray]) -> LossReport:
+    sums: dict[str, tuple[float, float]] = {}
+    for term in terms:
+        for name, (value, count) in term.metrics.items():
+            known = sums.get(name, (0.0, 0.0))
+            sums[name] = (known[0] + float(value), known[1] + float(count))
+    metrics = {name: value / count for name, (value, count) in sums.items() if count > 0}
+    tokens = sum(int(term.tokens) for term in terms)
+    return LossReport(sum(float(term.loss) for term in terms), tokens, metrics, outputs)
+
+
+def snapshot(network: Network, spare: Network | None = None) -> Network:
+    """The weights as they are computed with. Frozen ones are shared, the others copied, over those of `spare` if there is one."""
+    if spare is not None:
+        with torch.no_grad():
+            for mine, theirs in zip(spare.parameters(), network.parameters()):
+                if mine.data_ptr() != theirs.data_ptr():
+                    mine.copy_(theirs)
+        return spare
+    compute = network.compute
+    memo: dict[int, Any] = {}
+    for parameter in network.parameters():
+        shared = not parameter.requires_grad and parameter.dtype == compute
+        values = parameter.detach() if shared else parameter.detach().to(compute, copy=True)
+        memo[id(parameter)] = nn.Parameter(values, requires_grad=False)
+    return copy.deepcopy(network, memo)
+
+
+def compile_layers(network: Network) -> None:
+    for layer in (*network.language.layers, *network.visual.blocks):
+        layer.compile(fullgraph=True)
+
+
+def _copy_in(into: Mapping[str, nn.Parameter], tensors: Mapping[str, Tensor], where: str) -> None:
+    for name, parameter in into.items():
+        found = tensors.get(name)
+        if found is None or found.shape != parameter.shape:
+            what = "lacks" if found is None else "has another shape of"
+            raise DataError(f"{where} {what} {name}. Check that it belongs to this model.")
+    with torch.no_grad():
+        for name, parameter in into.items():
+            parameter.copy_(tensors[name])

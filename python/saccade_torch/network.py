@@ -1,0 +1,395 @@
+"""A Qwen3-VL or Qwen2.5-VL from a Hugging Face folder, as a function of packed sequences.
+
+Two dtypes: that of the parameters that are trained (always 32 bits, the masters) and that of the computation. Frozen parameters are kept in the
+latter. The vision tower sees each distinct picture of a pack once, wherever it appears.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from .attention import Segments
+from .errors import ConfigError, DataError
+from .frames import Frame, PatchFormat
+from .modules import TextLayer, VisionBlock, adopt, linear, merge, norm
+from .rotary import TextRotary, frequencies, patch_places, token_positions
+from .scores import token_scores
+
+Head = Literal["lm", "value"]
+Freeze = Literal["vision", "language"]
+VALUE_HEAD = "score.weight"
+VISION_PREFIX = "model.visual."
+ARCHITECTURES = {"qwen3_vl": "Qwen3-VL", "qwen2_5_vl": "Qwen2.5-VL"}
+
+
+@dataclass(frozen=True)
+class Span:
+    """Ids start..start+length-1 are the placeholders of a picture."""
+
+    start: int
+    length: int
+    frame: Frame
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Ids with their pictures."""
+
+    ids: np.ndarray
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True)
+class Features:
+    """What the tower made of pictures that lie one below the other: rows for the placeholders, and as many of each DeepStack level."""
+
+    main: Tensor
+    deepstack: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Sequences end to end, ready for the device."""
+
+    ids: Tensor
+    positions: Tensor
+    segments: Segments
+    frames: tuple[Frame, ...]
+    """Distinct pictures; placeholder `to[i]` takes row `rows[i]` of their features."""
+    rows: Tensor
+    to: Tensor
+
+
+class Network(nn.Module):
+    def __init__(self, folder: str, head: Head, compute: torch.dtype, device: torch.device, trained: bool) -> None:
+        """`trained`: parameters are 32-bit masters; else they are kept as they are computed with."""
+        super().__init__()
+        from transformers import AutoModelForImageTextToText
+
+        self.folder = folder
+        self.head: Head = head
+        self.compute = compute
+        self.device = device
+        self.checkpointing = False
+        """Activations of a layer are computed again in the backward pass instead of kept."""
+        kind = read_kind(folder)
+        self.interleaved = kind == "qwen3_vl"
+        model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32 if trained else compute, attn_implementation="sdpa")
+        self.model = model.eval().to(device)
+        self.config = model.config
+        text, vision = self.config.text_config, self.config.vision_config
+        if getattr(text, "use_sliding_window", False):
+            raise ConfigError(f"{folder}: attention with a sliding window is not supported; set use_sliding_window to false in config.json.")
+        width = text.hidden_size
+        self.score = nn.Linear(width, 1, bias=False, device=device) if head == "value" else None
+        if head == "value":
+            # A critic has no language head; a tied one is the embedding, which stays.
+            self.model.lm_head = nn.Identity()
+        for layer in self.language.layers:
+            adopt(layer, TextLayer)
+        for block in self.visual.blocks:
+            adopt(block, VisionBlock)
+        self.head_dim = getattr(text, "head_dim", None) or width // text.num_attention_heads
+        rope = text.rope_parameters
+        if rope.get("rope_type", "default") != "default":
+            raise ConfigError(f"{folder}: rotary positions of type {rope['rope_type']} are not supported; only default is.")
+        section = rope.get("mrope_section") or ([24, 20, 20] if self.interleaved else [16, 24, 24])
+        self.rotary = TextRotary(rope["rope_theta"], self.head_dim, section, self.interleaved, device)
+        self.format = patch_format(Path(folder), vision)
+        self.banned = torch.tensor(banned_ids(Path(folder), self.config), device=device)
+
+    @property
+    def language(self) -> nn.Module:
+        return self.model.model.language_model
+
+    @property
+    def visual(self) -> nn.Module:
+        return self.model.model.visual
+
+    @property
+    def context(self) -> int:
+        return int(self.config.text_config.max_position_embeddings)
+
+    @property
+    def vocabulary(self) -> int:
+        return int(self.config.text_config.vocab_size)
+
+    def named(self) -> dict[str, nn.Parameter]:
+        """Every parameter under its Hugging Face name, the tied head once."""
+        return {public_name(name): parameter for name, parameter in self.named_parameters()}
+
+    def pack(self, sequences: Sequence[Tokens]) -> Pack:
+        places: dict[str, int] = {}
+        frames: list[Frame] = []
+        starts: list[int] = []
+        positions, rows, to = [], [], []
+        at = used = 0
+        for sequence in sequences:
+            spans = []
+            for span in sequence.spans:
+                if span.frame.key not in places:
+                    places[span.frame.key] = len(frames)
+                    frames.append(span.frame)
+                    starts.append(used)
+                    used += self.format.tokens(span.frame)
+                rows.append(np.arange(span.length) + starts[places[span.frame.key]])
+                to.append(np.arange(span.length) + at + span.start)
+                spans.append((span.start, *self.format.grid(span.frame)))
+            positions.append(token_positions(len(sequence.ids), spans, self.format.merge)[0])
+            at += len(sequence.ids)
+        joined = lambda parts: np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)  # noqa: E731
+        return Pack(
+            ids=self.to_device(np.concatenate([sequence.ids for sequence in sequences]).astype(np.int64)),
+            positions=self.to_device(np.concatenate(positions, axis=1)),
+            segments=Segments.of([len(sequence.ids) for sequence in sequences], self.device),
+            frames=tuple(frames),
+            rows=self.to_device(joined(rows)),
+            to=self.to_device(joined(to)),
+        )
+
+    def to_device(self, array: np.ndarray) -> Tensor:
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        return tensor.to(self.device) if self.device.type == "cpu" else tensor.pin_memory().to(self.device, non_blocking=True)
+
+    def forward(
+        self, pack: Pack, wanted: Tensor, targets: Tensor, inverse: Tensor, features: Features | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """(log-probabilities, entropy) of `targets` at rows `wanted`, or (values, None). `inverse` is 1 / temperature of each row.
+        `features`: those of the pack's pictures, where the tower is frozen."""
+        if features is None and pack.frames:
+            features = self.encode(pack.frames)
+        hidden = self.hidden(pack, features)[wanted]
+        hidden = norm(self.language.norm, hidden)
+        if self.score is not None:
+            return linear(self.score, hidden.float()).flatten(), None
+        return token_scores(hidden, self.output_weight(), targets, inverse, self.banned)
+
+    def output_weight(self) -> Tensor:
+        return self.model.lm_head.weight
+
+    def hidden(self, pack: Pack, features: Features | None) -> Tensor:
+        """Rows before the last norm."""
+        x = self.embed(pack.ids, features, pack.rows, pack.to)
+        cos, sin = self.rotary(pack.positions)
+        for index, layer in enumerate(self.language.layers):
+            x = self._through(layer, x, cos, sin, pack.segments)
+            x = deepen(x, features, index, pack.rows, pack.to)
+        return x
+
+    def embed(self, ids: Tensor, features: Features | None, rows: Tensor, to: Tensor) -> Tensor:
+        x = F.embedding(ids, self.language.embed_tokens.weight).to(self.compute)
+        return x if features is None or len(to) == 0 else x.index_copy(0, to, features.main[rows])
+
+    def encode(self, frames: Sequence[Frame]) -> Features:
+        """The vision tower over pictures of any sizes."""
+        patches = torch.cat([self.format.patches(frame, self.device) for frame in frames])
+        return self.encode_patches(patches, [self.format.grid(frame) for frame in frames])
+
+    def encode_patches(self, patches: Tensor, grids: Sequence[tuple[int, int]]) -> Features:
+        visual = self.visual
+        projection = visual.patch_embed.proj
+        # The kernel is as large as its stride: a convolution in name only.
+        bias = None if projection.bias is None else projection.bias.to(self.compute)
+        x = F.linear(patches.to(self.compute), projection.weight.flatten(1).to(self.compute), bias)
+        geometry = self._geometry(tuple(grids))
+        if hasattr(visual, "pos_embed"):
+            table = visual.pos_embed.weight.float()
+            stretched = (F.embedding(geometry.taps, table) * geometry.weights[..., None]).sum(1)
+            x = x + stretched.to(x.dtype)
+        if geometry.order is not None:
+            x = x[geometry.order]
+        levels: list[Tensor] = []
+        whole = getattr(visual, "fullatt_block_indexes", None)
+        deep = list(getattr(visual, "deepstack_visual_indexes", []))
+        for index, block in enumerate(visual.blocks):
+            segments = geometry.segments if whole is None or index in whole else geometry.windows
+            x = self._through(block, x, geometry.cos, geometry.sin, segments)
+            if index in deep:
+                levels.append(merge(visual.deepstack_merger_list[deep.index(index)], x))
+        main = merge(visual.merger, x)
+        if geometry.back is not None:
+            main = main[geometry.back]
+        return Features(main, tuple(levels))
+
+    def _through(self, layer: nn.Module, x: Tensor, cos: Tensor, sin: Tensor, segments: Segments) -> Tensor:
+        if self.checkpointing and torch.is_grad_enabled():
+            return checkpoint(layer, x, cos, sin, segments, use_reentrant=False)  # type: ignore[no-any-return]
+        return layer(x, cos, sin, segments)  # type: ignore[no-any-return]
+
+    def _geometry(self, grids: tuple[tuple[int, int], ...]) -> Geometry:
+        return geometry_of(grids, GeometrySpec.of(self.config.vision_config), self.device)
+
+    def check(self, sequence: Tokens) -> None:
+        """Ids and pictures must agree before anything is computed."""
+        ids, image = sequence.ids, self.config.image_token_id
+        if len(ids) == 0:
+            raise DataError("A sequence needs at least one id.")
+        if len(ids) > self.context:
+            raise DataError(f"A sequence of {len(ids)} ids is longer than the model's context of {self.context}. Use fewer turns or smaller pictures.")
+        if ids.min() < 0 or ids.max() >= self.vocabulary:
+            raise DataError(f"An id lies outside the vocabulary of {self.vocabulary}.")
+        inside = np.zeros(len(ids), dtype=bool)
+        end = 0
+        for span in sequence.spans:
+            if span.start < end or span.length < 1 or span.start + span.length > len(ids):
+                raise DataError(f"A picture at {span.start}, {span.length} ids long, does not fit among {len(ids)} ids.")
+            end = span.start + span.length
+            inside[span.start : end] = True
+            tokens = self.format.tokens(span.frame)
+            if tokens != span.length:
+                raise DataError(f"A picture has {tokens} tokens, but {span.length} placeholders stand for it. Render it with this model's processor.")
+        if not np.array_equal(inside, ids == image):
+            raise DataError("Placeholder ids and pictures do not lie in the same places.")
+
+
+def deepen(x: Tensor, features: Features | None, layer: int, rows: Tensor, to: Tensor) -> Tensor:
+    """Adds a DeepStack level to the placeholders' rows after one of the first layers."""
+    if features is None or layer >= len(features.deepstack) or len(to) == 0:
+        return x
+    return x.index_add(0, to, features.deepstack[layer][rows])
+
+
+@dataclass(frozen=True)
+class GeometrySpec:
+    merge: int
+    head_dim: int
+    theta: float
+    table_side: int | None
+    window: int | None
+    """Merged cells along a window's side."""
+
+    @staticmethod
+    def of(vision: object) -> GeometrySpec:
+        get = lambda name: getattr(vision, name, None)  # noqa: E731
+        table = get("num_position_embeddings")
+        merge_size, patch = get("spatial_merge_size"), get("patch_size")
+        window = get("window_size")
+        rope = get("rope_parameters") or {}
+        return GeometrySpec(
+            merge=merge_size,
+            head_dim=get("hidden_size") // get("num_heads"),
+            theta=rope.get("rope_theta", 10_000.0),
+            table_side=int(table**0.5) if table else None,
+            window=window // merge_size // patch if window else None,
+        )
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """All that depends on the sizes of pictures alone. `order` puts patches window by window, `back` undoes it for tokens."""
+
+    cos: Tensor
+    sin: Tensor
+    segments: Segments
+    windows: Segments
+    taps: Tensor
+    weights: Tensor
+    order: Tensor | None
+    back: Tensor | None
+
+
+@lru_cache(maxsize=64)
+def geometry_of(grids: tuple[tuple[int, int], ...], spec: GeometrySpec, device: torch.device) -> Geometry:
+    places = [patch_places(h, w, spec.merge) for h, w in grids]
+    at = torch.from_numpy(np.stack([np.concatenate([place[axis] for place in places]) for axis in (0, 1)])).to(device)
+    quarter = frequencies(spec.theta, spec.head_dim // 2, device)
+    angles = torch.cat([at[axis][:, None].float() * quarter for axis in (0, 1)], -1)
+    angles = torch.cat((angles, angles), -1)[:, None]
+    segments = Segments.of([h * w for h, w in grids], device)
+    taps = weights = torch.zeros(0, device=device)
+    if spec.table_side is not None:
+        found = [position_taps(h, w, spec.merge, spec.table_side) for h, w in grids]
+        taps, weights = (torch.from_numpy(np.concatenate([pair[i] for pair in found])).to(device) for i in (0, 1))
+    if spec.window is None:
+        return Geometry(angles.cos(), angles.sin(), segments, segments, taps, weights, None, None)
+    tokens, lengths = window_order(grids, spec.merge, spec.window)
+    area = spec.merge**2
+    order = torch.from_numpy((tokens[:, None] * area + np.arange(area)).reshape(-1)).to(device)
+    back = torch.from_numpy(np.argsort(tokens)).to(device)
+    windows = Segments.of([length * area for length in lengths], device)
+    angles = angles[order]
+    return Geometry(angles.cos(), angles.sin(), segments, windows, taps, weights, order, back)
+
+
+def position_taps(grid_h: int, grid_w: int, merge_size: int, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """How to stretch a learned side × side table over a picture (bilinear, corners on corners): four rows and weights for each patch."""
+
+    def along(index: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        at = (index * (side - 1)).astype(np.float32) / np.float32(max(size - 1, 1))
+        low = np.floor(at).astype(np.int64)
+        return low, np.minimum(low + 1, side - 1), at - low.astype(np.float32)
+
+    rows, columns = patch_places(grid_h, grid_w, merge_size)
+    (y0, y1, dy), (x0, x1, dx) = along(rows, grid_h), along(columns, grid_w)
+    taps = np.stack([y0 * side + x0, y0 * side + x1, y1 * side + x0, y1 * side + x1], 1)
+    weights = np.stack([(1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx], 1)
+    return taps, weights.astype(np.float32)
+
+
+def window_order(grids: Sequence[tuple[int, int]], merge_size: int, window: int) -> tuple[np.ndarray, list[int]]:
+    """Tokens window by window, and the tokens in each window (those at the edges are smaller)."""
+    order, lengths, start = [], [], 0
+    for grid_h, grid_w in grids:
+        h, w = grid_h // merge_size, grid_w // merge_size
+        index = np.arange(h * w).reshape(h, w) + start
+        for top in range(0, h, window):
+            for left in range(0, w, window):
+                cell = index[top : top + window, left : left + window].reshape(-1)
+                order.append(cell)
+                lengths.append(len(cell))
+        start += h * w
+    return np.concatenate(order), lengths
+
+
+def public_name(name: str) -> str:
+    """Of a parameter of `Network`, as files know it."""
+    return name.removeprefix("model.").replace(".base_layer.", ".")
+
+
+def read_kind(folder: str) -> str:
+    try:
+        kind = json.loads((Path(folder) / "config.json").read_text()).get("model_type")
+    except (OSError, ValueError) as problem:
+        raise ConfigError(f"Can't read {folder}/config.json ({problem}). Name a Hugging Face model folder.") from None
+    if kind not in ARCHITECTURES:
+        raise ConfigError(f"{folder}: model_type {kind} is not supported; {' and '.join(ARCHITECTURES.values())} are.")
+    return str(kind)
+
+
+def patch_format(folder: Path, vision: object) -> PatchFormat:
+    """transformers 5 saves the image processor inside processor_config.json."""
+    found: dict = {}
+    for name in ("preprocessor_config.json", "processor_config.json"):
+        file = folder / name
+        if file.exists():
+            read = json.loads(file.read_text())
+            found = read.get("image_processor", found) if name.startswith("processor") else read
+    return PatchFormat(
+        patch=vision.patch_size,  # type: ignore[attr-defined]
+        temporal=vision.temporal_patch_size,  # type: ignore[attr-defined]
+        merge=vision.spatial_merge_size,  # type: ignore[attr-defined]
+        scale=found.get("rescale_factor", 1 / 255),
+        mean=tuple(found.get("image_mean", (0.5, 0.5, 0.5))),
+        deviation=tuple(found.get("image_std", (0.5, 0.5, 0.5))),
+    )
+
+
+def banned_ids(folder: Path, config: object) -> list[int]:
+    """Ids that can't be sampled: pictures are put into a sequence by us alone. `<|vision_pad|>` has no place in config.json."""
+    names = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+    banned = {getattr(config, name) for name in names}
+    file = folder / "tokenizer.json"
+    if file.exists():
+        added = json.loads(file.read_text()).get("added_tokens", [])
+        banned |= {token["id"] for token in added if token.get("content") == "<|vision_pad|>"}
+    return sorted(int(id) for id in banned)

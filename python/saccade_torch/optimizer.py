@@ -1,0 +1,156 @@
+"""AdamW and Muon, equal to src/engine/native/optimizer.ts. Muon moves hidden matrices along their orthogonalised momentum (Keller Jordan's
+convention: a rate near 0.01–0.02 whatever the size); all other parameters take AdamW. Weight decay is decoupled and for hidden matrices only.
+
+Both keep their state under the same names: `first` (of matrices under Muon, the momentum) and `second`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterator, Literal, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from .adapters import ADAPTER_PREFIX
+from .network import VALUE_HEAD, VISION_PREFIX
+
+Group = Literal["vision", "merger", "language", "embedding", "head", "lora"]
+QUINTIC = (3.4445, -4.775, 2.0315)
+NEWTON_SCHULZ_STEPS = 5
+Options = Mapping[str, Any]
+
+
+def group_of(name: str) -> Group:
+    name = name.removeprefix(ADAPTER_PREFIX)
+    if ".lora_" in name:
+        return "lora"
+    if name.startswith(VISION_PREFIX):
+        return "merger" if "merger" in name else "vision"
+    if name in ("lm_head.weight", VALUE_HEAD):
+        return "head"
+    return "embedding" if name.endswith("language_model.embed_tokens.weight") else "language"
+
+
+def is_matrix(name: str, parameter: Tensor) -> bool:
+    """A hidden matrix of a block or merger. Adapters take AdamW: orthogonalising the factors would not orthogonalise their product."""
+    return parameter.dim() == 2 and ".lora_" not in name and not re.search(r"embed|^lm_head|^score", name.removeprefix(ADAPTER_PREFIX))
+
+
+class Optimizer:
+    def __init__(self, parameters: dict[str, nn.Parameter], muon_dtype: torch.dtype) -> None:
+        """`muon_dtype`: that of the Newton–Schulz steps; bfloat16 is enough where the model computes in it."""
+        self.parameters = parameters
+        self.muon_dtype = muon_dtype
+        self.step = 0
+        self.first = {name: torch.zeros_like(p, requires_grad=False) for name, p in parameters.items()}
+        self.second = {name: torch.zeros_like(p, requires_grad=False) for name, p in parameters.items()}
+        # One group for each kind of rate and decay; the numbers are set at every step.
+        kinds: dict[tuple[Group, bool], list[str]] = {}
+        for name, parameter in parameters.items():
+            kinds.setdefault((group_of(name), is_matrix(name, parameter)), []).append(name)
+        self.kinds = kinds
+
+    def fresh(self) -> None:
+        for state in (*self.first.values(), *self.second.values()):
+            state.zero_()
+        self.step = 0
+
+    def grad_norm(self) -> float:
+        norms = torch._foreach_norm([gradient for _, gradient in self._gradients()])
+        total = torch.linalg.vector_norm(torch.stack([_whole(norm) for norm in norms]).double())
+        return float(total)
+
+    def apply(self, options: Options, scale: float) -> None:
+        """One step along the gradients times `scale`."""
+        if scale != 1:
+            torch._foreach_mul_([gradient for _, gradient in self._gradients()], scale)
+        else:
+            list(self._gradients())
+        self.step += 1
+        groups = []
+        for (group, matrix), names in self.kinds.items():
+            rate = rate_of(group, matrix, options)
+            decay = options.get("weightDecay", 0.0) if matrix else 0.0
+            if options["name"] == "muon" and matrix:
+                for name in names:
+                    self._muon(name, rate, decay, options.get("momentum", 0.95))
+            else:
+                groups.append({"params": [self.parameters[name] for name in names], "lr": rate, "weight_decay": decay, "names": names})
+        if groups:
+            self._adamw(groups, options)
+
+    @torch.no_grad()
+    def _adamw(self, groups: list[dict[str, Any]], options: Options) -> None:
+        names = [name for group in groups for name in group.pop("names")]
+        betas = (options.get("beta1", 0.9), options.get("beta2", 0.999))
+        adam = torch.optim.AdamW(groups, betas=betas, eps=options.get("epsilon", 1e-8), fused=True)
+        for name in names:
+            parameter = self.parameters[name]
+            count = torch.full((), self.step - 1, dtype=torch.float32, device=parameter.device)
+            adam.state[parameter] = {"step": count, "exp_avg": self.first[name], "exp_avg_sq": self.second[name]}
+        adam.step()
+
+    @torch.no_grad()
+    def _muon(self, name: str, rate: float, decay: float, beta: float) -> None:
+        parameter, momentum = self.parameters[name], self.first[name]
+        gradient = parameter.grad
+        momentum.mul_(beta).add_(gradient)
+        direction = _whole(torch.add(gradient, momentum, alpha=beta))
+        moved = orthogonalize(direction, self.muon_dtype)
+        rows, columns = moved.shape
+        if decay != 0:
+            parameter.mul_(1 - rate * decay)
+        parameter.add_(_like(moved.to(parameter.dtype), parameter), alpha=-rate * max(1.0, rows / columns) ** 0.5)
+
+    def _gradients(self) -> Iterator[tuple[str, Tensor]]:
+        """A parameter that no loss reached has a gradient of zeros, as if it had been reached."""
+        for name, parameter in self.parameters.items():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            yield name, parameter.grad
+
+
+def orthogonalize(matrix: Tensor, dtype: torch.dtype) -> Tensor:
+    """The nearest matrix with singular values about 1 (0.7 to 1.2), by Newton–Schulz on the smaller side."""
+    x = matrix / (matrix.norm() + 1e-7)
+    x = x.to(dtype)
+    tall = x.shape[0] > x.shape[1]
+    if tall:
+        x = x.T
+    a, b, c = QUINTIC
+    for _ in range(NEWTON_SCHULZ_STEPS):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.T if tall else x
+
+
+def clip_scale(grad_norm: float, most: float | None) -> float:
+    return most / grad_norm if most and grad_norm > most else 1.0
+
+
+def rate_of(group: Group, matrix: bool, options: Options) -> float:
+    """`rates` gives a group's own rate. Under Muon that is the rate of the group's matrices, and the group's other parameters keep their
+    proportion to it; a group without matrices takes it as it is."""
+    rate = options["learningRate"]
+    own = (options.get("rates") or {}).get(group)
+    if options["name"] == "adamw" or matrix:
+        return rate if own is None else own
+    base = options.get("adamLearningRate")
+    base = rate if base is None else base
+    if own is None:
+        return base
+    return base * own / rate if group in ("vision", "merger", "language") and rate > 0 else own
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    """Of a tensor that lies in pieces on several ranks, all of it."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def _like(whole: Tensor, parameter: Tensor) -> Tensor:
+    if not hasattr(parameter, "full_tensor"):
+        return whole
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(whole, parameter.device_mesh, parameter.placements)
