@@ -1,7 +1,7 @@
 /**
  * maze_2d after SkyRL's second VisGym recipe: a weak start. Theirs is an instruct model that speaks the format and hardly ever finds the way (reward 0.01);
  * ours is made weak by a short warm start on noisy play, the noisy moves as labels. Keyword actions, task reward alone, 18 turns, temperature 1,
- * KL 0.005 to the start as a part of the loss. Batches are half of theirs, the model has a million parameters. A cell is one of the 81 tokens of a frame.
+ * KL 0.005 to the start as a part of the loss. Batches are half of theirs, the model has a million parameters. A cell is one patch of 16 pixels, a frame 25 tokens.
  * Groups in which no one arrives say nothing; watch groups/zero_variance fall.
  */
 import { defineRecipe } from "saccade";
@@ -15,7 +15,7 @@ export default defineRecipe({
   envs: [
     {
       env: "maze_2d/easy",
-      options: { cellSize: 32, protocol: "keyword", prompt: "brief", feedback: false, maxTurns: 18 },
+      options: { cellSize: 16, padTo: 32, protocol: "keyword", prompt: "brief", feedback: false, maxTurns: 18 },
     },
   ],
   warmStart: {
@@ -29,7 +29,7 @@ export default defineRecipe({
   groups: 16,
   siblings: 8,
   minibatch: 64,
-  sampling: { temperature: 1, maxTokens: 12, contextTokens: 3072 },
+  sampling: { temperature: 1, maxTokens: 12, contextTokens: 1536 },
   kl: { as: "loss", coefficient: 0.005, estimator: "k3" },
   loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.2 },
   optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },

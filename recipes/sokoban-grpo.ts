@@ -1,19 +1,26 @@
 /**
  * sokoban after VAGEN's GRPO recipe: rooms of 6×6 with one box, up to three moves a turn, five turns, 32 groups of 8, no KL. VAGEN trains Qwen2.5-VL-3B for
- * 401 steps; ours is the nano model, warmed up on noisy play. Three things differ on purpose: rooms need at least two moves (a third of VAGEN's need one), a
+ * 401 steps; ours is the quickstart's model, warmed up on noisy play; a cell is one patch of 16 pixels, a frame nine tokens. Three things differ on purpose: rooms need at least two moves (a third of VAGEN's need one), a
  * well-formed turn pays 0.02 (with VAGEN's 0.1 stalling for five turns pays half of what solving does), and there is no thinking aloud.
  */
 import { defineRecipe } from "saccade";
 
 export default defineRecipe({
   name: "sokoban-grpo",
-  model: { preset: "nano", set: {} },
+  model: {
+    preset: "nano",
+    set: {
+      vocab: 1024,
+      text: { hiddenSize: 96, intermediateSize: 256, heads: 3, kvHeads: 1 },
+      vision: { hiddenSize: 64, intermediateSize: 128, heads: 4 },
+    },
+  },
   envs: [
     {
       env: "sokoban",
       options: {
         minSolution: 2,
-        cellSize: 32,
+        cellSize: 16,
         protocol: { name: "think", thinking: false, bonus: 0.02 },
         prompt: "brief",
         feedback: false,
@@ -22,18 +29,19 @@ export default defineRecipe({
     },
   ],
   warmStart: {
-    episodes: 12_000,
+    episodes: 32_000,
     noise: 0.4,
-    batch: 32,
-    optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.003 },
+    batch: 16,
+    optimizer: { name: "muon", learningRate: 0.015, adamLearningRate: 0.003 },
   },
-  steps: 60,
+  steps: 120,
   groups: 32,
   siblings: 8,
   minibatch: 64,
   sampling: { temperature: 1, maxTokens: 20, contextTokens: 768 },
-  loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.2, dualClip: 3 },
-  optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
-  evaluate: { every: 20 },
+  loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.2, dualClip: 3, entropy: 0.003 },
+  optimizer: { name: "muon", learningRate: 0.0015, adamLearningRate: 0.0003 },
+  schedule: { name: "cosine", floor: 0.1 },
+  evaluate: { every: 40 },
   expect: "not yet run to its end here. VAGEN reports a success of 0.20 for a masked GRPO of its 3B model",
 });

@@ -7,13 +7,20 @@ import { defineRecipe } from "saccade";
 
 export default defineRecipe({
   name: "sokoban-ppo",
-  model: { preset: "nano", set: {} },
+  model: {
+    preset: "nano",
+    set: {
+      vocab: 1024,
+      text: { hiddenSize: 96, intermediateSize: 256, heads: 3, kvHeads: 1 },
+      vision: { hiddenSize: 64, intermediateSize: 128, heads: 4 },
+    },
+  },
   envs: [
     {
       env: "sokoban",
       options: {
         minSolution: 2,
-        cellSize: 32,
+        cellSize: 16,
         protocol: { name: "think", thinking: false, bonus: 0.02 },
         prompt: "brief",
         feedback: false,
@@ -22,10 +29,10 @@ export default defineRecipe({
     },
   ],
   warmStart: {
-    episodes: 12_000,
+    episodes: 32_000,
     noise: 0.4,
-    batch: 32,
-    optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.003 },
+    batch: 16,
+    optimizer: { name: "muon", learningRate: 0.015, adamLearningRate: 0.003 },
   },
   steps: 80,
   groups: 128,
