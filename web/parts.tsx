@@ -24,19 +24,45 @@ function replaceBroken(event: Event): void {
   if (event.currentTarget instanceof HTMLImageElement) event.currentTarget.classList.add("broken");
 }
 
-/** What the model said, as text only; the part that was read as the action is marked. */
-export function Reply({ turn }: { turn: Pick<TurnRecord, "reply" | "actionSpan"> }) {
-  const { reply, actionSpan } = turn;
+/** What the model said, as text only; the part that was read as the action is marked, and what was found right or wrong in it. */
+export function Reply({ turn }: { turn: Pick<TurnRecord, "reply" | "actionSpan" | "rewards"> }) {
+  const { reply, actionSpan, rewards = [] } = turn;
   if (reply === "") return <p class="reply empty">(an empty reply)</p>;
-  if (actionSpan === undefined) return <p class="reply">{reply}</p>;
-  const [start, end] = actionSpan;
+  const claims = rewards.flatMap(({ name, claims = [] }) => claims.map((claim) => ({ ...claim, name })));
+  const marks = [
+    ...(actionSpan ? [{ span: actionSpan, kind: "", title: "the action" }] : []),
+    ...claims.map(({ span, right, name }) => ({
+      span,
+      kind: right ? "right" : "wrong",
+      title: `${name}: ${right ? "so it is" : "not so"}`,
+    })),
+  ].sort((a, b) => a.span[0] - b.span[0]);
+  const pieces: ComponentChildren[] = [];
+  let at = 0;
+  for (const { span, kind, title } of marks) {
+    const start = Math.max(at, span[0]);
+    if (span[1] <= start) continue;
+    pieces.push(
+      reply.slice(at, start),
+      <mark key={start} class={kind} title={title}>
+        {reply.slice(start, span[1])}
+      </mark>,
+    );
+    at = span[1];
+  }
   return (
     <p class="reply">
-      {reply.slice(0, start)}
-      <mark>{reply.slice(start, end)}</mark>
-      {reply.slice(end)}
+      {pieces}
+      {reply.slice(at)}
     </p>
   );
+}
+
+/** What each part of a turn's reward was, where there is more than one; parts of one name are added. */
+export function partsOf(rewards: TurnRecord["rewards"] = []): [name: string, value: number][] {
+  const sums = new Map<string, number>();
+  for (const { name, value } of rewards) sums.set(name, (sums.get(name) ?? 0) + value);
+  return sums.size > 1 ? [...sums] : [];
 }
 
 export function Actions({ turn }: { turn: Pick<TurnRecord, "actions" | "parsed" | "valid"> }) {

@@ -24,9 +24,10 @@ export const SECTIONS: readonly Section[] = [
     title: "Learning",
     charts: [
       { title: "Training success", metrics: ["train/success", "train/solved_groups"], success: true },
-      { title: "Reward", metrics: ["train/reward", "train/reward_std"] },
+      { title: "Reward and its parts", metrics: ["train/reward", "reward/*"] },
       { title: "Replies not understood", metrics: ["train/parse_failures", "train/invalid_actions"] },
       { title: "Demonstrations, nats a token", metrics: ["sft/nll"] },
+      { title: "Spread of reward in a group", metrics: ["train/reward_std"] },
       { title: "Turns an episode", metrics: ["train/turns"] },
       { title: "Tokens a reply", metrics: ["train/reply_tokens"] },
     ],
@@ -75,13 +76,14 @@ export const SECTIONS: readonly Section[] = [
   },
 ];
 
-/** The series a plan draws, in its order. */
+/** The series a plan draws, in its order; as many as there are colours. */
 export function seriesFor(plan: ChartPlan, all: ReadonlyMap<string, Series>): Series[] {
-  return plan.metrics.flatMap((name) => {
+  const found = plan.metrics.flatMap((name) => {
     if (!name.endsWith("/*")) return all.get(name) ?? [];
     const prefix = name.slice(0, -1);
-    return [...all.values()].filter((series) => series.name.startsWith(prefix)).slice(0, 6);
+    return [...all.values()].filter((series) => series.name.startsWith(prefix));
   });
+  return found.slice(0, 6);
 }
 
 export function lineOf(series: Series, colour: number, label = shortName(series.name)): Line {

@@ -172,6 +172,41 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       expect(await page.getByRole("link", { name: "GIF" }).getAttribute("href")).toContain("frames=env");
     }));
 
+  test("a turn's reward is told part by part, its claims are marked right or wrong, and the parts have curves", async () => {
+    const { rows } = await source.trajectories("done", { env: "frozen_lake" });
+    const records = await Promise.all(
+      rows.map(async ({ key }) => ({ key, ...(await source.trajectory("done", key)) })),
+    );
+    const turnWith = (right: boolean) => {
+      for (const { key, record } of records) {
+        const turn = record.turns.findIndex(({ rewards = [] }) =>
+          rewards.some(({ claims = [] }) => claims.some((claim) => claim.right === right)),
+        );
+        if (turn >= 0) return { key, turn };
+      }
+      throw new Error("the fixture has no such claim");
+    };
+    for (const right of [true, false]) {
+      const { key, turn } = turnWith(right);
+      await visit(href(["run", "done", "episode", key, turn]), async (page) => {
+        const [mark, words, paid] = right
+          ? ["right", "the next cell is safe", "+0.25"]
+          : ["wrong", "There is a hole ahead", "0"];
+        expect(await text(page, `.shot.current mark.${mark}`)).toBe(words);
+        expect(await page.locator(".shot.current .earned .part dt").allInnerTexts()).toEqual([
+          "task",
+          "format",
+          "state",
+        ]);
+        expect(await text(page, ".shot.current .earned .part >> nth=2")).toBe(`state${paid}`);
+      });
+    }
+    await visit(href(["run", "done"]), async (page) => {
+      const chart = page.locator(".chart", { has: page.getByText("Reward and its parts") });
+      expect(await chart.locator("li span").allInnerTexts()).toEqual(["reward", "format", "state", "task"]);
+    });
+  });
+
   test("a reply with script tags is text and does nothing", () =>
     visit(href(["run", "alive", "episode", row.key]), async (page) => {
       expect(await text(page, ".reply >> nth=0")).toBe(ATTACK);

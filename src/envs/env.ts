@@ -11,7 +11,16 @@ import type { Section, Span } from "./protocol.ts";
  * A named part of a turn's reward, weight applied. It is credited to the token that ends `span` (of the reply), without one to the
  * reply's last token.
  */
-export type RewardPart = { readonly name: string; readonly value: number; readonly span?: Span };
+export type RewardPart = {
+  readonly name: string;
+  readonly value: number;
+  readonly span?: Span;
+  /** What was found right or wrong in the reply, for viewers. */
+  readonly claims?: readonly Claim[];
+};
+
+/** Something that a reply says of its world, where it says it, and whether it is so. */
+export type Claim = { readonly span: Span; readonly right: boolean };
 
 export type StepInfo = {
   /** What the agent is told about its action. */

@@ -56,6 +56,7 @@ describe("what a user's environment returns is checked", () => {
     ["a name that can't be a metric", [{ name: "my reward", value: 1 }], "letters, digits"],
     ["a value that is no number", [{ name: "task", value: Number.NaN }], "must be finite"],
     ["a span outside the reply", [{ name: "task", value: 1, span: [2, 5] }], "0..4, got [2,5]"],
+    ["a claim outside the reply", [{ name: "task", value: 1, claims: [{ span: [0, 9], right: true }] }], "got [0,9]"],
     ["a span that ends before it starts", [{ name: "task", value: 1, span: [2, 1] }], "got [2,1]"],
   ])("%s", async (_, rewards, hint) => {
     const env = { reset: () => [], step: () => ({ ...end, rewards }) as unknown as Step };

@@ -147,17 +147,18 @@ export function checkRewards(parts: unknown, reply: string, from: string): reado
   if (!Array.isArray(parts)) {
     throw new EnvError(`${from} must return \`rewards\`, a list of parts like { name: "task", value: 1 }.`);
   }
-  for (const { name, value, span } of parts as Partial<RewardPart>[]) {
+  for (const { name, value, span, claims = [] } of parts as Partial<RewardPart>[]) {
     if (typeof name !== "string" || !/^[a-z][\w-]*$/i.test(name)) {
       throw new EnvError(`${from}: the name of a reward is letters, digits, _ and -, got ${JSON.stringify(name)}.`);
     }
     if (!Number.isFinite(value))
       throw new EnvError(`${from}: the reward "${name}" must be finite, got ${String(value)}.`);
-    if (span === undefined) continue;
-    const [start, end] = span;
-    if (!(Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start <= end && end <= reply.length)) {
+    for (const place of [...(span === undefined ? [] : [span]), ...claims.map((claim) => claim.span)]) {
+      const [start, end] = place ?? [];
+      if (Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start <= end && end <= reply.length)
+        continue;
       throw new EnvError(
-        `${from}: the span of the reward "${name}" must lie in the reply, 0..${reply.length}, got ${JSON.stringify(span)}.`,
+        `${from}: the span of the reward "${name}" must lie in the reply, 0..${reply.length}, got ${JSON.stringify(place)}.`,
       );
     }
   }

@@ -51,6 +51,14 @@ export type TokensRecord = {
   readonly replies: readonly { readonly turn: number; readonly start: number; readonly end: number }[];
 };
 
+/** A part of a turn's reward, with the span of the reply that earned it where it has one, and what was found right or wrong in it. */
+export type RewardRecord = {
+  readonly name: string;
+  readonly value: number;
+  readonly span?: readonly [number, number];
+  readonly claims?: readonly { readonly span: readonly [number, number]; readonly right: boolean }[];
+};
+
 export type TurnRecord = {
   /** What was said to the agent before this reply; a frame stands in it as "<image>". */
   readonly observation: string;
@@ -69,12 +77,8 @@ export type TurnRecord = {
   readonly valid: boolean;
   readonly feedback?: string;
   readonly reward: number;
-  /** The parts of it, each with the span of the reply that earned it where it has one; absent in older runs. */
-  readonly rewards?: readonly {
-    readonly name: string;
-    readonly value: number;
-    readonly span?: readonly [number, number];
-  }[];
+  /** The parts of it; absent in older runs. */
+  readonly rewards?: readonly RewardRecord[];
   /** Reward of this turn and all later ones, undiscounted. */
   readonly return: number;
   /** Version of the policy that sampled the reply; the lowest when weights changed in between. */

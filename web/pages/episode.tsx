@@ -7,7 +7,7 @@ import type { TrajectoryReply, TurnRecord } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
 import { count, duration, number, signed, splitWord, temperatureWord } from "../format.ts";
 import { useKeys } from "../keys.tsx";
-import { Actions, Advantage, Choice, Frame, Outcome, Reply, Show } from "../parts.tsx";
+import { Actions, Advantage, Choice, Frame, Outcome, partsOf, Reply, Show } from "../parts.tsx";
 import { go, href, replace, setQuery } from "../route.ts";
 import { useInterval, useLoad, useMedia, useSource } from "../use.ts";
 
@@ -117,6 +117,7 @@ function FilmStrip({ run, route, reply }: RunPageProps & { reply: TrajectoryRepl
         </span>
       </div>
       {record.error !== undefined && <p class="alarm stop">{record.error}</p>}
+      {record.judge?.error !== undefined && <p class="alarm">The judge paid nothing: {record.judge.error}</p>}
       {missingFrames.length > 0 && (
         <p class="faint">{count(missingFrames.length, "frame is", "frames are")} not stored.</p>
       )}
@@ -273,6 +274,9 @@ function Shot(props: {
       {turn && (
         <dl class="earned">
           <Pair name="reward" value={signed(turn.reward)} strong={turn.reward !== 0} />
+          {partsOf(turn.rewards).map(([name, value]) => (
+            <Pair key={name} name={name} value={signed(value)} part />
+          ))}
           <Pair name="return" value={number(turn.return)} />
           <Pair name="version" value={turn.version < 0 ? "–" : String(turn.version)} />
           {turn.sight !== undefined && <Pair name="sight" value={signed(turn.sight)} />}
@@ -295,9 +299,10 @@ function Told({ text }: { text: string }) {
   );
 }
 
-function Pair({ name, value, strong = false }: { name: string; value: string; strong?: boolean }) {
+function Pair(props: { name: string; value: string; strong?: boolean; part?: boolean }) {
+  const { name, value, strong = false, part = false } = props;
   return (
-    <div class={strong ? "strong" : ""}>
+    <div class={strong ? "strong" : part ? "part" : ""}>
       <dt>{name}</dt>
       <dd>{value}</dd>
     </div>
