@@ -35,6 +35,25 @@ export function halfBlocks(image: Image, options: HalfBlockOptions): string {
   return lines.join("\n");
 }
 
+/** From dark to bright. */
+const SHADES = " .:-=+*#%@";
+
+/** A picture as plain characters, the brighter the fuller; a character stands for a place twice as high as wide. */
+export function shades(image: Image, columns: number): string {
+  const rows = Math.max(1, Math.round((image.height * columns) / image.width / 2));
+  const { data } = resize(image, columns, rows, "bilinear");
+  const lines: string[] = [];
+  for (let row = 0; row < rows; row++) {
+    let line = "";
+    for (let i = row * columns * 3; i < (row + 1) * columns * 3; i += 3) {
+      const light = 0.299 * (data[i] as number) + 0.587 * (data[i + 1] as number) + 0.114 * (data[i + 2] as number);
+      line += SHADES[Math.min(SHADES.length - 1, Math.floor((light * SHADES.length) / 256))];
+    }
+    lines.push(line);
+  }
+  return lines.join("\n");
+}
+
 function rgbCode(image: Image, x: number, y: number): string {
   const at = (y * image.width + x) * 3;
   return `2;${image.data[at]};${image.data[at + 1]};${image.data[at + 2]}`;

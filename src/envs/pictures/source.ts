@@ -18,6 +18,8 @@ export type PictureSource = {
   pick(seed: number): string;
   /** The picture of that name: at once for scenes and PNG, awaited for JPEG. */
   get(name: string): Awaitable<Image>;
+  /** Its width and height; scenes need not be drawn for it. */
+  size(name: string): Awaitable<SceneSize>;
 };
 
 const KEPT_BYTES = 48 * 1024 * 1024;
@@ -72,6 +74,10 @@ class Scenes implements PictureSource {
     const { width, height } = this.#size;
     return keepScene(`scene ${seed} ${width}x${height}`, () => scene(seed, this.#size)).picture;
   }
+
+  size(name: string): Awaitable<SceneSize> {
+    return sceneSeed(name) === undefined ? this.get(name) : this.#size;
+  }
 }
 
 class Folder implements PictureSource {
@@ -105,6 +111,10 @@ class Folder implements PictureSource {
     const file = findIn(this.#root, name);
     const bytes = readFileSync(file);
     return isPng(bytes) ? decodePng(bytes) : decodeImage(bytes);
+  }
+
+  size(name: string): Awaitable<SceneSize> {
+    return sceneSeed(name) === undefined ? this.get(name) : this.#scenes.size(name);
   }
 }
 

@@ -10,6 +10,7 @@ import { patchReassembly } from "./patch-reassembly.ts";
 import { slidingBlock } from "./sliding-block.ts";
 import { sokoban } from "./sokoban.ts";
 import { svg } from "./svg.ts";
+import { zoomInPuzzle } from "./zoom-in-puzzle.ts";
 
 export const builtinWorlds: readonly WorldDefinition[] = [
   maze2d,
@@ -18,6 +19,7 @@ export const builtinWorlds: readonly WorldDefinition[] = [
   patchReassembly,
   slidingBlock,
   jigsaw,
+  zoomInPuzzle,
   frozenLake,
   sokoban,
   svg,
