@@ -10,7 +10,6 @@ import {
   makeWorldEnv,
   mixSeed,
   NumpyRandom,
-  type Rendered,
   text,
   user,
 } from "./saccade.ts";
@@ -87,7 +86,7 @@ export class Conversation {
   sampled: number[] = [];
   logprobs: number[] = [];
 
-  append({ ids, images }: Rendered): void {
+  append({ ids, images }: ModelInput): void {
     this.images.push(...images.map((span) => ({ ...span, start: span.start + this.ids.length })));
     this.#push(ids, 0);
   }

@@ -10,5 +10,4 @@ export {
   type ModelFolder,
   type PresetName,
   parameterCount,
-  type Rendered,
 } from "../src/model/index.ts";

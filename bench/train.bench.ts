@@ -112,7 +112,7 @@ function stepper(engine: NativeEngine, learner: Learner, folder: ModelFolder, { 
     const sampler = await learner.publish();
     const agent = tokenAgent({
       // Nothing ends a reply early, as with the peer.
-      model: { ...chatModel(folder), stopIds: [] },
+      model: { ...chatModel(folder), generation: { eos: [] } },
       sampler: () => sampler,
       temperature: 1,
       maxTokens: TOKENS,
@@ -124,7 +124,7 @@ function stepper(engine: NativeEngine, learner: Learner, folder: ModelFolder, { 
     }
     steps += 1;
     const sampled = performance.now();
-    const { metrics } = await update({ policy: learner }, trajectories, recipe, steps, 0);
+    const { metrics } = await update({ policy: learner, exact: true }, trajectories, recipe, steps, 0);
     await sampler.close();
     const end = performance.now();
     const used = process.cpuUsage(cpu);

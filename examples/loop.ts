@@ -12,11 +12,10 @@ import {
   createFolder,
   type Datum,
   type Learner,
-  loadFolder,
   type Message,
   makeWorldEnv,
   mixSeed,
-  NativeEngine,
+  openEngine,
   playDemo,
   type Sampler,
   type Sequence,
@@ -33,14 +32,12 @@ const CONTEXT = 512;
 // A model is a Hugging Face folder; an engine opens it. The learner has the weights, a sampler is a snapshot of them.
 const path = join(mkdtempSync(join(tmpdir(), "saccade-loop-")), "model");
 await createFolder(path, { preset: "nano", seed: 0 });
-const { renderer, tokenizer, config, generation } = await loadFolder(path);
-const { imageToken, videoToken, visionStart, visionEnd } = config.ids;
-const engine = new NativeEngine();
+const engine = await openEngine("native");
+const { renderer, imageToken, visionIds, generation } = await engine.chat(path);
 const learner: Learner = await engine.learner({ folder: path, seed: 0 });
 
 /** The one truth of an episode: the ids that were given and those that were sampled, in the order they came. */
-const newLedger = () =>
-  new TokenLedger({ contextLength: CONTEXT, imageToken, visionIds: [imageToken, videoToken, visionStart, visionEnd] });
+const newLedger = () => new TokenLedger({ contextLength: CONTEXT, imageToken, visionIds });
 
 // 1. Warm start: imitate an oracle that plays a random move in 40 % of turns. It knows the way and does not always take it.
 const teacher = await makeWorldEnv("frozen_lake", LAKE);
@@ -49,7 +46,7 @@ for (let batch = 0; batch < demoBatches; batch++) {
   for (let i = 0; i < 32; i++) {
     const seed = mixSeed("demo", batch, i);
     const { messages } = await playDemo("frozen_lake", teacher, seed, {}, { probability: 0.4, labels: "played" });
-    sequences.push(demonstration(messages));
+    sequences.push(await demonstration(messages));
   }
   const tokens = sequences.reduce((sum, { sampled }) => sum + count(sampled), 0);
   const data = sequences.map((sequence) => datum(sequence, 1 / tokens, 1));
@@ -98,7 +95,7 @@ async function play(sampler: Sampler, seed: number, sibling: number): Promise<{ 
   const ledger = newLedger();
   const sequence = `${seed}/${sibling}`;
   let reward = 0;
-  let given = renderer.prompt(await env.reset(seed));
+  let given = await renderer.prompt(await env.reset(seed));
   for (let turn = 0; ledger.room > given.ids.length; turn++) {
     ledger.give(given);
     const sample = await sampler.sample(
@@ -112,17 +109,17 @@ async function play(sampler: Sampler, seed: number, sibling: number): Promise<{ 
       { sequence },
     );
     ledger.sample(sample, turn);
-    const step = await env.step(tokenizer.decode(sample.ids, { skipSpecial: true }));
+    const step = await env.step(renderer.decode(sample.ids).text);
     reward += sumRewards(step.rewards);
     if (step.terminated || step.truncated) break;
-    given = renderer.delta(step.observation, { ended: sample.ids.at(-1) === renderer.endOfTurn });
+    given = await renderer.delta(step.observation, { ended: sample.ids.at(-1) === renderer.endOfTurn });
   }
   sampler.release(sequence);
   return { sequence: ledger.sequence(), reward };
 }
 
 /** A conversation as a sequence, through the same ledger; what the assistant says counts as sampled. */
-function demonstration(messages: readonly Message[]): Sequence {
+async function demonstration(messages: readonly Message[]): Promise<Sequence> {
   const ledger = newLedger();
   let given: Message[] = [];
   let turn = 0;
@@ -131,8 +128,8 @@ function demonstration(messages: readonly Message[]): Sequence {
       given.push(message);
       continue;
     }
-    ledger.give(turn === 0 ? renderer.prompt(given) : renderer.delta(given, { ended: true }));
-    const ids = renderer.reply(textOf(message));
+    ledger.give(await (turn === 0 ? renderer.prompt(given) : renderer.delta(given, { ended: true })));
+    const ids = await renderer.reply(textOf(message));
     ledger.sample({ ids, logprobs: new Float32Array(ids.length), stopReason: "stop", version: 0 }, turn++);
     given = [];
   }

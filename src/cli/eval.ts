@@ -4,6 +4,7 @@
  */
 import { Command, Option } from "commander";
 import { ConfigError } from "../core/index.ts";
+import type { EngineConfig } from "../engine/index.ts";
 import {
   type EpisodeResult,
   type EvaluationOptions,
@@ -12,13 +13,14 @@ import {
   evaluationPresets,
   type Price,
 } from "../evaluate/index.ts";
-import { collect, EXIT, envOptions, Progress, wholeNumber } from "./common.ts";
+import { collect, ENGINE_FLAG, EXIT, envOptions, Progress, wholeNumber } from "./common.ts";
 
 export type EvalFlags = {
   env: string[];
   seeds?: number[];
   preset?: EvaluationPresetName;
   repeats: number;
+  engine?: EngineConfig;
   history?: number;
   maxTurns?: number;
   concurrency: number;
@@ -61,6 +63,7 @@ export function evalCommand(): Command {
     .option("--base-url <url>", "another address of a provider")
     .option("--key-variable <name>", "environment variable with the key of a url#name server")
     .option("--timeout <s>", "most seconds for one answer", positive("--timeout"), 600)
+    .option(...ENGINE_FLAG)
     .option("--out <folder>", "run folder (default: one of its own for model and settings, under evals/)")
     .option("--json", "print the report as JSON")
     .action(async (model: string, flags: EvalFlags) => {

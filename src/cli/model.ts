@@ -8,11 +8,12 @@ import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { Command, Option } from "commander";
 import { z } from "zod";
-import { ConfigError, type Image, ImageError, image, mixSeed, text, user } from "../core/index.ts";
-import { type ImageSpan, NativeEngine, type Sampler, type SamplingParams } from "../engine/index.ts";
+import { ConfigError, type Image, ImageError, type ImageSpan, image, mixSeed, text, user } from "../core/index.ts";
+import { type EngineConfig, openEngine, type Sampler } from "../engine/index.ts";
 import { decodeImage } from "../images/index.ts";
 import {
   ARCHITECTURES,
+  type ChatModel,
   type CreateOptions,
   createFolder,
   elementCount,
@@ -25,11 +26,17 @@ import {
   parameterShapes,
   VISION_PREFIX,
 } from "../model/index.ts";
-import { collect, parseSettings, wholeNumber } from "./common.ts";
+import { collect, ENGINE_FLAG, parseSettings, wholeNumber } from "./common.ts";
 
 export type CreateFlags = { preset: PresetName; seed: number; set: string[] };
 export type InfoFlags = { json?: boolean };
-export type ChatFlags = { image: string[]; temperature?: number; maxTokens: number; seed: number };
+export type ChatFlags = {
+  image: string[];
+  engine?: EngineConfig;
+  temperature?: number;
+  maxTokens: number;
+  seed: number;
+};
 type Streams = { readonly input: Readable; readonly output: Writable };
 
 export function modelCommand(): Command {
@@ -61,6 +68,7 @@ export function modelCommand(): Command {
     .option("--image <file>", "PNG or JPEG shown with the first line (repeat)", collect, [])
     .option("--temperature <t>", "0 is greedy (default: the model's generation_config.json)", nonNegative)
     .option("--max-tokens <n>", "longest reply", wholeNumber("--max-tokens", 1), 256)
+    .option(...ENGINE_FLAG)
     .option("--seed <n>", "the same seed and lines give the same replies", wholeNumber("--seed"), 0)
     .action((path: string, flags: ChatFlags) => runChat(path, flags));
   const model = new Command("model").description("make, describe and talk to models");
@@ -88,11 +96,10 @@ export async function runChat(
   flags: ChatFlags,
   { input, output }: Streams = { input: process.stdin, output: process.stdout },
 ): Promise<void> {
-  const folder = await loadFolder(path);
   let pictures = await Promise.all(flags.image.map(readPicture));
-  const engine = new NativeEngine();
+  const engine = await openEngine(flags.engine);
   try {
-    const chat = new Chat(folder, await engine.sampler(path), flags);
+    const chat = new Chat(await engine.chat(path), await engine.sampler(path), flags);
     const prompt = () => (input === process.stdin && process.stdin.isTTY ? output.write("> ") : false);
     prompt();
     for await (const line of createInterface({ input })) {
@@ -107,50 +114,56 @@ export async function runChat(
 }
 
 class Chat {
-  readonly #folder: ModelFolder;
+  readonly #model: ChatModel;
   readonly #sampler: Sampler;
   readonly #flags: ChatFlags;
   #ids: number[] = [];
   #images: ImageSpan[] = [];
   #ended = false;
 
-  constructor(folder: ModelFolder, sampler: Sampler, flags: ChatFlags) {
-    this.#folder = folder;
+  constructor(model: ChatModel, sampler: Sampler, flags: ChatFlags) {
+    this.#model = model;
     this.#sampler = sampler;
     this.#flags = flags;
   }
 
-  /** One turn. Ids are drawn one by one over the cache, so that text shows as it comes. */
+  /** One turn; text shows as it comes. */
   async say(line: string, pictures: readonly Image[], show: (piece: string) => void): Promise<void> {
-    const { renderer, tokenizer, generation } = this.#folder;
+    const { renderer, generation } = this.#model;
     const message = [user(...pictures.map(image), text(line))];
-    const added = this.#ids.length === 0 ? renderer.prompt(message) : renderer.delta(message, { ended: this.#ended });
+    const added = await (this.#ids.length === 0
+      ? renderer.prompt(message)
+      : renderer.delta(message, { ended: this.#ended }));
     this.#images.push(...added.images.map((span) => ({ ...span, start: span.start + this.#ids.length })));
     this.#ids.push(...added.ids);
-    const stream = tokenizer.stream({ skipSpecial: true });
-    this.#ended = false;
-    for (let i = 0; i < this.#flags.maxTokens; i++) {
-      const prompt = { ids: Int32Array.from(this.#ids), images: this.#images };
-      const seed = mixSeed("chat", this.#flags.seed, this.#ids.length);
-      const { ids } = await this.#sampler.sample(prompt, this.#params(seed), { sequence: "chat" });
-      const id = ids[0] as number;
-      this.#ids.push(id);
-      this.#ended = id === renderer.endOfTurn;
-      if (generation.eos.includes(id)) break;
-      show(stream.push(id));
-    }
-    show(stream.end());
-  }
-
-  #params(seed: number): SamplingParams {
-    const { temperature = 1, topK = 0, topP = 1 } = this.#folder.generation;
-    return {
-      maxTokens: 1,
-      seed,
+    const { temperature = 1, topK = 0, topP = 1 } = generation;
+    const params = {
+      maxTokens: this.#flags.maxTokens,
+      seed: mixSeed("chat", this.#flags.seed, this.#ids.length),
       temperature: this.#flags.temperature ?? temperature,
+      stopIds: generation.eos,
       ...(topK > 0 && { topK }),
       ...(topP < 1 && { topP }),
     };
+    const drawn: number[] = [];
+    let shown = 0;
+    const sayMore = (whole: boolean) => {
+      const { text: said } = renderer.decode(Int32Array.from(drawn));
+      // The end of an unfinished character reads as U+FFFD until the rest has come.
+      if (!whole && said.endsWith("\uFFFD")) return;
+      show(said.slice(shown));
+      shown = said.length;
+    };
+    const onToken = (id: number) => {
+      drawn.push(id);
+      sayMore(false);
+    };
+    const prompt = { ids: Int32Array.from(this.#ids), images: this.#images };
+    const { ids } = await this.#sampler.sample(prompt, params, { sequence: "chat", onToken });
+    drawn.splice(0, drawn.length, ...ids);
+    sayMore(true);
+    this.#ids.push(...ids);
+    this.#ended = ids.at(-1) === renderer.endOfTurn;
   }
 }
 

@@ -6,19 +6,21 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Command } from "commander";
 import { ConfigError } from "../core/index.ts";
+import type { EngineConfig } from "../engine/index.ts";
 import { makeEnv, readJsonLines } from "../envs/index.ts";
 import { findPreset, type PresetName } from "../model/index.ts";
 import { checkRecipe, checkSources, type RecipeInput, resolveRecipe } from "../train/index.ts";
-import { collect, parseSettings } from "./common.ts";
+import { collect, ENGINE_FLAG, parseSettings, withEngine } from "./common.ts";
 import { runRecipe } from "./train.ts";
 
-type Flags = { data: string[]; set: string[]; out?: string; dryRun?: boolean };
+type Flags = { data: string[]; set: string[]; engine?: EngineConfig; out?: string; dryRun?: boolean };
 
 export function sftCommand(): Command {
   return new Command("sft")
     .description("train a model on demonstrations")
     .argument("<model>", "a Hugging Face folder, or preset:nano, preset:micro, preset:mini for a fresh model")
     .option("--data <file>", "demonstrations, as `saccade demos` writes them (repeat)", collect, [])
+    .option(...ENGINE_FLAG)
     .option("--out <folder>", "run folder (default runs/sft)")
     .option("--set <key=value>", "change a field (repeat), for example --set warmStart.epochs=3", collect, [])
     .option("--dry-run", "check everything and print the recipe, do nothing")
@@ -27,7 +29,7 @@ export function sftCommand(): Command {
 
 async function runSft(model: string, flags: Flags): Promise<void> {
   if (flags.data.length === 0) throw new ConfigError("Name at least one file of demonstrations with --data.");
-  const recipe = resolveRecipe(await sftRecipe(model, flags.data), parseSettings(flags.set));
+  const recipe = resolveRecipe(await sftRecipe(model, flags.data), withEngine(parseSettings(flags.set), flags.engine));
   checkRecipe(recipe);
   await checkSources(recipe);
   if (flags.dryRun) {

@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Command } from "commander";
 import { ConfigError, type Image } from "../core/index.ts";
+import { checkEngineConfig, type EngineConfig } from "../engine/index.ts";
 import { encodeGif, resize } from "../images/index.ts";
 import { loadEvents, type RunEvent, readFrame, readTrajectories, type TrajectoryRecord } from "../run/index.ts";
 import {
@@ -16,16 +17,17 @@ import {
   warmStartUpdates,
 } from "../train/index.ts";
 import { captioned } from "./captions.ts";
-import { collect, EXIT, onInterrupt, parseSettings } from "./common.ts";
+import { collect, ENGINE_FLAG, EXIT, onInterrupt, parseSettings, withEngine } from "./common.ts";
 import { LiveView } from "./live.ts";
 
-type Flags = { set: string[]; out?: string; resume?: boolean; new?: boolean; dryRun?: boolean };
+type Flags = { set: string[]; engine?: EngineConfig; out?: string; resume?: boolean; new?: boolean; dryRun?: boolean };
 
 export function trainCommand(): Command {
   return new Command("train")
     .description("train a model by a recipe")
     .argument("<recipe>", `a file, or one of ${recipeNames().join(", ")}`)
     .option("--set <key=value>", "change a field of the recipe (repeat), for example --set steps=50", collect, [])
+    .option(...ENGINE_FLAG)
     .option("--out <folder>", "run folder (default runs/<name>)")
     .option("--resume", "only go on with a run that is there")
     .option("--new", "only start a new run")
@@ -34,9 +36,10 @@ export function trainCommand(): Command {
 }
 
 async function runTrain(name: string, flags: Flags): Promise<void> {
-  const recipe = loadRecipe(name, parseSettings(flags.set));
+  const recipe = loadRecipe(name, withEngine(parseSettings(flags.set), flags.engine));
   if (flags.resume && flags.new) throw new ConfigError("Choose one of --resume and --new.");
   checkRecipe(recipe);
+  checkEngineConfig(recipe.engine);
   await checkSources(recipe);
   if (flags.dryRun) {
     process.stdout.write(`${JSON.stringify(recipeConfig(recipe), null, 2)}\n`);

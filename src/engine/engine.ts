@@ -2,11 +2,8 @@
  * The seams: the only doors to a model that can be trained. They speak token ids and images, never text. The trainer is
  * blind to engines and engines are blind to algorithms: an algorithm ends as per-token numbers on a `Datum` plus a `Loss`.
  */
-import type { Image } from "../core/image.ts";
-
-/** Ids with image spans: ids start..start+length-1 are that picture's placeholders. */
-export type ImageSpan = { readonly start: number; readonly length: number; readonly image: Image };
-export type ModelInput = { readonly ids: Int32Array; readonly images: readonly ImageSpan[] };
+import type { ModelInput } from "../core/model-input.ts";
+import type { ChatModel } from "../model/chat.ts";
 
 export type SamplingParams = {
   readonly maxTokens: number;
@@ -34,8 +31,10 @@ export type Sample = {
   /** Of the distribution the ids were drawn from. */
   readonly logprobs: Float32Array;
   readonly stopReason: StopReason;
-  /** The weights that sampled it. */
+  /** The weights that sampled it; the first of them where they were swapped under way. */
   readonly version: number;
+  /** Of each id, where an engine swaps weights in flight. */
+  readonly versions?: Int32Array;
   readonly rawLogprobs?: Float32Array;
   readonly promptLogprobs?: Float32Array;
   readonly topLogprobs?: readonly (readonly { readonly id: number; readonly logprob: number }[])[];
@@ -104,6 +103,8 @@ export type LossReport = {
   readonly metrics: Readonly<Record<string, number>>;
   /** Per datum, the log-probabilities (or values) this forward gave: what drift is measured with. */
   readonly outputs: readonly Float32Array[];
+  /** Per datum, hashes of the pictures' pixels as this forward had them, by engines that can tell. */
+  readonly pictures?: readonly (readonly string[])[];
 };
 
 /** Learning rates may differ by part of the model. */
@@ -125,17 +126,34 @@ export type OptimizerParams = {
 /** `applied` is false when the gradient was not finite: weights and optimizer state are untouched, gradients dropped. */
 export type StepReport = { readonly gradNorm: number; readonly applied: boolean; readonly step: number };
 
+/** All that a recipe can ask of an engine; checked before anything runs. */
 export type Capabilities = {
   readonly critic: boolean;
   readonly lora: boolean;
-  readonly customLosses: boolean;
-  readonly inPlaceSwap: boolean;
+  /** Training all weights, not an adapter. */
+  readonly fullTuning: boolean;
+  /** Sampling and scoring at temperatures other than 1. */
+  readonly temperature: boolean;
+  /** Vision ids are masked, in sampling and in every loss. */
+  readonly visionMask: boolean;
+  /** Forward passes report the entropy. */
+  readonly entropy: boolean;
+  /** Gradients can be dropped without a step. */
+  readonly discard: boolean;
+  /** What the learner computes is what the sampler drew with, bit for bit. */
+  readonly exactLogprobs: boolean;
+  /** Names of losses; `custom` among them means any TypeScript function. */
+  readonly losses: readonly string[];
+  readonly regularizers: readonly ("kl" | "entropy")[];
   readonly optimizers: readonly OptimizerParams["name"][];
+  /** Samplers keep the weights they were published with, or all change at once. */
+  readonly weights: "snapshot" | "inPlace";
 };
 
 export type LoraSpec = {
   readonly rank: number;
-  readonly alpha: number /** Which linear layers, by the last part of their name; absent: all. */;
+  readonly alpha: number;
+  /** Which linear layers, by the last part of their name; absent: all. */
   readonly targets?: readonly string[];
 };
 export type LearnerSpec = {
@@ -149,7 +167,10 @@ export type LearnerSpec = {
 export interface Engine {
   readonly capabilities: Capabilities;
   learner(spec: LearnerSpec): Promise<Learner>;
+  /** Of a folder's weights as they are: for evaluation, and the frozen reference. */
   sampler(folder: string): Promise<Sampler>;
+  /** How to talk with the model in a folder: our renderer, or a server's. */
+  chat(folder: string): Promise<ChatModel>;
   close(): Promise<void>;
 }
 
@@ -158,9 +179,11 @@ export type SampleContext = {
   readonly signal?: AbortSignal;
   /** Called when the prompt's pictures are encoded, by engines that know. */
   readonly onSeen?: () => void;
+  /** Called for each id as it is drawn, in order, before the sample is whole. */
+  readonly onToken?: (id: number, logprob: number) => void;
 };
 
-/** A snapshot: answers with its version until closed. */
+/** A snapshot, or a server whose weights are swapped: every sample says the version it was drawn with. */
 export interface Sampler {
   readonly version: number;
   /** `prompt` must extend what this sequence has seen before (append only), or the cache starts anew. */

@@ -5,3 +5,4 @@ export { EngineError } from "./errors.ts";
 export { POLICY_LOSSES } from "./loss-schemas.ts";
 export { type EngineStats, NativeEngine, type NativeEngineOptions } from "./native/engine.ts";
 export { compileKernels, kernelInfo } from "./native/kernels/index.ts";
+export * from "./registry.ts";

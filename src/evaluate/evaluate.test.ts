@@ -10,8 +10,9 @@ import { NativeEngine } from "../engine/native/engine.ts";
 import { type TestModel, tinyModel } from "../engine/native/test-model.ts";
 import { makeWorldEnv } from "../envs/registry.ts";
 import { decodePng, encodePng } from "../images/png.ts";
+import { chatModel } from "../model/chat.ts";
 import { loadFolder } from "../model/folder.ts";
-import { chatModel, tokenAgent } from "../rollout/agents.ts";
+import { tokenAgent } from "../rollout/agents.ts";
 import { playSeeds } from "../rollout/play.ts";
 import { listRuns, loadEvents, readFrameBytes, readManifest, readTrajectories } from "../run/index.ts";
 import { type EvaluationOptions, evaluateModel } from "./evaluate.ts";
@@ -599,7 +600,7 @@ describe("A model folder", () => {
       seeds,
       temperature: 0.7,
       maxTokens: 12,
-      threads: 1,
+      engine: { name: "native", threads: 1 },
       out: join(root, "out"),
       ...more,
     });
@@ -644,7 +645,7 @@ describe("A model folder", () => {
       seeds,
       temperature: 0.7,
       maxTokens: 12,
-      threads: 1,
+      engine: { name: "native", threads: 1 },
       out: join(root, "out"),
       ...more,
     });

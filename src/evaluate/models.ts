@@ -14,11 +14,10 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModel } from "ai";
 import { ConfigError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
-import { NativeEngine } from "../engine/index.ts";
-import { loadFolder } from "../model/folder.ts";
-import { type AgentContext, chatModel, tokenAgent } from "../rollout/agents.ts";
+import { type EngineConfig, openEngine } from "../engine/registry.ts";
+import { type AgentContext, tokenAgent } from "../rollout/agents.ts";
 import { isRun } from "../run/list.ts";
-import { type View, viewOf } from "../train/trajectory-records.ts";
+import type { View } from "../train/trajectory-records.ts";
 import { ChatAgent, ChatClient, type ChatOptions, type MeteredAgent } from "./chat-agent.ts";
 import { sequenceUsage } from "./usage.ts";
 
@@ -44,8 +43,8 @@ export type ModelOptions = Sampling &
     /** Environment variable that holds the key of a `url#name` server; absent: none is sent. */
     readonly keyVariable?: string;
     readonly environment?: Readonly<Record<string, string | undefined>>;
-    /** Threads of the embedded engine. */
-    readonly threads?: number;
+    /** Who runs a folder; default: the embedded engine. */
+    readonly engine?: EngineConfig;
   };
 
 export type EvalModel = {
@@ -149,16 +148,16 @@ async function openFolder(text: string, path: string, options: ModelOptions): Pr
     if (options[name] !== undefined)
       throw new ConfigError(`${name} is for hosted models; ${text} is a folder. Leave it out.`);
   }
-  const folder = await loadFolder(path);
-  const { temperature: usual = 1, topK = 0, topP = 1 } = folder.generation;
-  const { temperature = usual, maxTokens = 512, history, threads } = options;
-  const sampling = { ...(topK > 0 && { topK }), ...(topP < 1 && { topP }) };
   const identity = { files: await fingerprint(path) };
-  const engine = new NativeEngine(threads === undefined ? {} : { threads });
+  const engine = await openEngine(options.engine);
   try {
+    const model = await engine.chat(path);
+    const { temperature: usual = 1, topK = 0, topP = 1 } = model.generation;
+    const { temperature = usual, maxTokens = 512, history } = options;
+    const sampling = { ...(topK > 0 && { topK }), ...(topP < 1 && { topP }) };
     const sampler = await engine.sampler(path);
     const make = tokenAgent({
-      model: chatModel(folder),
+      model,
       sampler: () => sampler,
       temperature,
       maxTokens,
@@ -170,8 +169,8 @@ async function openFolder(text: string, path: string, options: ModelOptions): Pr
       identity,
       sampling: { temperature, maxTokens, ...sampling },
       agent: (context) => metered(make(context)),
-      textOf: (id) => folder.tokenizer.decode([id], { skipSpecial: false }),
-      view: viewOf(folder.processor),
+      textOf: model.textOf,
+      view: model.view,
       notes: () => [],
       close: async () => {
         await sampler.close();

@@ -1,13 +1,13 @@
 /**
- * A model is a Hugging Face folder everywhere. This reads one (configuration, tokenizer, template, image processor,
- * weights, all checked against each other), makes a new one from a preset that `transformers` and vLLM load, and saves
- * trained weights beside the files they came with.
+ * A model is a Hugging Face folder everywhere. This reads one that the embedded engine can run (its chat side, configuration and weights,
+ * all checked against each other), makes a new one from a preset that `transformers` and vLLM load, and saves trained weights beside the
+ * files they came with.
  */
-import { copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { z } from "zod";
-import { ConfigError, DataError, errorMessage } from "../core/errors.ts";
+import { ConfigError, DataError } from "../core/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import { type ChatFolder, loadChat } from "./chat.ts";
 import {
   checkConfig,
   configJson,
@@ -16,50 +16,21 @@ import {
   type TextConfig,
   type VisionConfig,
 } from "./config.ts";
-import { ImageProcessor, preprocessorJson } from "./image-processor.ts";
+import { readJson } from "./files.ts";
+import { preprocessorJson } from "./image-processor.ts";
 import { initialParameters, parameterShapes } from "./parameters.ts";
 import { findPreset, type PresetName } from "./presets.ts";
-import { Renderer } from "./renderer.ts";
 import { readShardedSafetensors, type Tensor, type Tensors, writeSafetensors } from "./safetensors.ts";
-import { CHAT_TEMPLATE, compileTemplate } from "./template.ts";
+import { CHAT_TEMPLATE } from "./template.ts";
 import { Tokenizer } from "./tokenizer.ts";
 import { frozenTokenizer, tokenizerConfigJson, trainTokenizer } from "./train-tokenizer.ts";
 
-/** How the model's makers mean it to be sampled. */
-export type GenerationConfig = {
-  /** Ids that end a reply; the end-of-turn id is the first. */
-  readonly eos: readonly number[];
-  readonly temperature?: number;
-  readonly topK?: number;
-  readonly topP?: number;
-};
-
-export type ModelFolder = {
-  readonly path: string;
-  readonly config: ModelConfig;
-  readonly tokenizer: Tokenizer;
-  readonly processor: ImageProcessor;
-  readonly renderer: Renderer;
-  readonly generation: GenerationConfig;
-};
+/** The chat side, and the architecture that the embedded engine runs. */
+export type ModelFolder = ChatFolder & { readonly config: ModelConfig };
 
 export async function loadFolder(path: string): Promise<ModelFolder> {
   const config = await readConfig(path);
-  const tokenizerConfig = (await readJson(join(path, "tokenizer_config.json"), true)) ?? {};
-  const tokenizerFile = join(path, "tokenizer.json");
-  const tokenizer = new Tokenizer(await readJson(tokenizerFile), tokenizerConfig, tokenizerFile);
-  if (tokenizer.size > config.text.vocabSize) {
-    throw new ConfigError(
-      `${path}: tokenizer.json has ${tokenizer.size} tokens, but the model only ${config.text.vocabSize}. ` +
-        "config.json and tokenizer.json must come from the same model.",
-    );
-  }
-  const processor = await readProcessor(path, config);
-  const { source, file } = await readTemplate(path, tokenizerConfig);
-  const template = compileTemplate(source, namedTokens(tokenizerConfig), file);
-  const renderer = new Renderer({ template, tokenizer, processor, ids: config.ids });
-  const generation = await readGeneration(path, config, renderer.endOfTurn);
-  return { path: resolve(path), config, tokenizer, processor, renderer, generation };
+  return { ...(await loadChat(path)), config };
 }
 
 export async function readConfig(path: string): Promise<ModelConfig> {
@@ -197,96 +168,6 @@ function asFloat32(json: unknown): Json {
     return [key, isJsonObject(value) ? asFloat32(value) : value];
   });
   return Object.fromEntries(entries) as JsonObject;
-}
-
-async function readProcessor(path: string, config: ModelConfig): Promise<ImageProcessor> {
-  const file = join(path, "preprocessor_config.json");
-  // transformers 5 saves the image processor inside processor_config.json.
-  const combined = (await readJson(join(path, "processor_config.json"), true)) as JsonObject | undefined;
-  const json = isJsonObject(combined?.image_processor) ? combined.image_processor : await readJson(file);
-  const processor = new ImageProcessor(json, file);
-  const { patchSize, temporalPatchSize, mergeSize } = config.vision;
-  const agree =
-    processor.patchSize === patchSize &&
-    processor.temporalPatchSize === temporalPatchSize &&
-    processor.mergeSize === mergeSize;
-  if (!agree) {
-    throw new ConfigError(
-      `${file} cuts patches of ${processor.patchSize} pixels × ${processor.temporalPatchSize} frames, merged by ` +
-        `${processor.mergeSize}, but config.json expects ${patchSize} × ${temporalPatchSize}, merged by ${mergeSize}. ` +
-        "Both files must come from the same model.",
-    );
-  }
-  return processor;
-}
-
-async function readTemplate(path: string, tokenizerConfig: unknown): Promise<{ source: string; file: string }> {
-  const file = join(path, "chat_template.jinja");
-  const source = await readFile(file, "utf8").catch(() => undefined);
-  if (source !== undefined) return { source, file };
-  const older = join(path, "chat_template.json");
-  const found = [
-    { json: await readJson(older, true), file: older },
-    { json: tokenizerConfig, file: join(path, "tokenizer_config.json") },
-  ].find(({ json }) => isJsonObject(json) && typeof json.chat_template === "string");
-  if (found === undefined) {
-    throw new ConfigError(`${path} has no chat template: put the model's chat_template.jinja there.`);
-  }
-  return { source: (found.json as { chat_template: string }).chat_template, file: found.file };
-}
-
-const generationSchema = z.looseObject({
-  eos_token_id: z.union([z.int().min(0), z.array(z.int().min(0))]).nullish(),
-  temperature: z.number().min(0).nullish(),
-  top_k: z.int().min(0).nullish(),
-  top_p: z.number().min(0).max(1).nullish(),
-});
-
-async function readGeneration(path: string, config: ModelConfig, endOfTurn: number): Promise<GenerationConfig> {
-  const file = join(path, "generation_config.json");
-  const result = generationSchema.safeParse((await readJson(file, true)) ?? {});
-  if (!result.success) {
-    const problems = result.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`);
-    throw new ConfigError(`${file}: ${problems.join("; ")}.`);
-  }
-  const { eos_token_id: eos, temperature, top_k: topK, top_p: topP } = result.data;
-  return {
-    eos: [...new Set([endOfTurn, ...[eos ?? config.ids.eos].flat()])],
-    ...(typeof temperature === "number" ? { temperature } : {}),
-    ...(typeof topK === "number" ? { topK } : {}),
-    ...(typeof topP === "number" ? { topP } : {}),
-  };
-}
-
-/** `bos_token` and its kin, which templates may print; a token is a string or an object with `content`. */
-function namedTokens(tokenizerConfig: unknown): Record<string, string> {
-  if (!isJsonObject(tokenizerConfig)) return {};
-  return Object.fromEntries(
-    Object.entries(tokenizerConfig).flatMap(([key, value]) => {
-      if (!key.endsWith("_token")) return [];
-      const content = isJsonObject(value) ? value.content : value;
-      return typeof content === "string" ? [[key, content]] : [];
-    }),
-  );
-}
-
-/** Undefined when an optional file is not there. */
-async function readJson(file: string, optional = false): Promise<unknown> {
-  let text: string;
-  try {
-    text = await readFile(file, "utf8");
-  } catch (error) {
-    if (optional && (error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw new ConfigError(
-      `Can't read ${file}: ${errorMessage(error)}. Name a Hugging Face model folder, or make one with ` +
-        "`saccade model create`.",
-    );
-  }
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new DataError(`${file} is not JSON (${errorMessage(error)}). Copy or download it again.`);
-  }
 }
 
 function list(what: string, names: readonly string[]): string {

@@ -7,6 +7,7 @@ import { z } from "zod";
 import { ConfigError, ImageError } from "../core/errors.ts";
 import { checkSize, type Image } from "../core/image.ts";
 import type { JsonObject } from "../core/json.ts";
+import type { Features } from "../core/model-input.ts";
 import { resize } from "../images/resize.ts";
 import type { VisionConfig } from "./config.ts";
 
@@ -112,6 +113,35 @@ export class ImageProcessor {
   view(image: Image): Image {
     const { width, height } = this.targetSize(image.width, image.height);
     return width === image.width && height === image.height ? image : resizeAsPillow(image, width, height);
+  }
+
+  /** Patches that a renderer cut, checked and as 32-bit floats; `uint8` are pixels, which are rescaled and normalised here. */
+  unpack({ grid: [time, gridH, gridW], dtype, data }: Features): Patches {
+    const { patchSize, temporalPatchSize, mergeSize } = this;
+    const row = 3 * temporalPatchSize * patchSize ** 2;
+    const count = time * gridH * gridW * row;
+    const width = { uint8: 1, bfloat16: 2, float32: 4 }[dtype];
+    if (time !== 1 || gridH % mergeSize !== 0 || gridW % mergeSize !== 0 || data.byteLength !== count * width) {
+      throw new ImageError(
+        `A processed picture of ${time} × ${gridH} × ${gridW} patches in ${dtype} has ${data.byteLength} bytes; this model takes ` +
+          `stills of whole ${mergeSize} × ${mergeSize} blocks, ${row} numbers a patch. Render it with this model's processor.`,
+      );
+    }
+    const patches = new Float32Array(count);
+    const bytes = new DataView(data.buffer, data.byteOffset, data.byteLength);
+    if (dtype === "float32") for (let i = 0; i < count; i++) patches[i] = bytes.getFloat32(i * 4, true);
+    if (dtype === "bfloat16") {
+      const bits = new Uint32Array(patches.buffer);
+      for (let i = 0; i < count; i++) bits[i] = bytes.getUint16(i * 2, true) << 16;
+    }
+    if (dtype === "uint8") {
+      const area = temporalPatchSize * patchSize ** 2;
+      for (let i = 0; i < count; i++) {
+        const channel = Math.floor(i / area) % 3;
+        patches[i] = this.#table[channel * 256 + (data[i] as number)] as number;
+      }
+    }
+    return { patches, gridH, gridW };
   }
 
   preprocess(image: Image): Patches {

@@ -1,4 +1,5 @@
 /** What a VLM is to us: tokenizer, chat rendering, image processor, Hugging Face checkpoint folder. */
+export * from "./chat.ts";
 export * from "./config.ts";
 export * from "./folder.ts";
 export * from "./image-processor.ts";

@@ -2,8 +2,9 @@ import { describe, expect, test } from "vitest";
 import { ConfigError, DataError } from "../core/errors.ts";
 import { Image } from "../core/image.ts";
 import { assistant, image, type Message, text, user } from "../core/message.ts";
+import type { ModelInput } from "../core/model-input.ts";
 import { ImageProcessor } from "./image-processor.ts";
-import { type Rendered, Renderer } from "./renderer.ts";
+import { Renderer } from "./renderer.ts";
 import { CHAT_TEMPLATE, compileTemplate } from "./template.ts";
 import { TINY_CORPUS } from "./test-folder.ts";
 import { Tokenizer } from "./tokenizer.ts";
@@ -29,10 +30,10 @@ const FORGETFUL = `{%- for message in messages -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n<think>\\n' -}}{%- endif -%}`;
 
 const picture = (width: number, height: number) => new Image(width, height, new Uint8Array(width * height * 3));
-const wordsOf = (rendered: Rendered) => tokenizer.decode(rendered.ids);
-const placeholders = (rendered: Rendered) => rendered.ids.filter((id) => id === ids.imageToken).length;
+const wordsOf = (rendered: ModelInput) => tokenizer.decode(rendered.ids);
+const placeholders = (rendered: ModelInput) => rendered.ids.filter((id) => id === ids.imageToken).length;
 
-function expectHonestSpans(rendered: Rendered): void {
+function expectHonestSpans(rendered: ModelInput): void {
   expect(placeholders(rendered)).toBe(rendered.images.reduce((sum, span) => sum + span.length, 0));
   for (const { start, length, image: shown } of rendered.images) {
     expect(length).toBe(processor.tokenCount(shown));

@@ -15,14 +15,11 @@ import { ConfigError, DataError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
 import type { Json } from "../core/json.ts";
 import { imagesOf, type Message, textOf } from "../core/message.ts";
+import type { ImageSpan, ModelInput } from "../core/model-input.ts";
 import type { ModelIds } from "./config.ts";
 import type { ImageProcessor } from "./image-processor.ts";
 import type { ChatTemplate, TemplateMessage, TemplatePart } from "./template.ts";
 import { escapeRegExp, type Tokenizer } from "./tokenizer.ts";
-
-/** Ids start..start+length-1 are the placeholders of `image`; `start` counts from the first id of this rendering. */
-export type RenderedImage = { readonly start: number; readonly length: number; readonly image: Image };
-export type Rendered = { readonly ids: Int32Array; readonly images: readonly RenderedImage[] };
 
 export type DeltaOptions = {
   /** The sample's last id is `endOfTurn`. When it is not (a length limit), the delta starts with it. */
@@ -49,7 +46,7 @@ export class Renderer {
   readonly #splitSpecial: RegExp;
   /** Text that closes an assistant's turn. */
   readonly #closing: string;
-  readonly #rendered = new Map<string, { ids: Int32Array; images: readonly Omit<RenderedImage, "image">[] }>();
+  readonly #rendered = new Map<string, { ids: Int32Array; images: readonly Pick<ImageSpan, "start" | "length">[] }>();
 
   constructor(parts: {
     readonly template: ChatTemplate;
@@ -86,7 +83,7 @@ export class Renderer {
   }
 
   /** The start of an episode: all messages and the opening of the assistant's turn. */
-  prompt(messages: readonly Message[]): Rendered {
+  prompt(messages: readonly Message[]): ModelInput {
     if (messages.length === 0) throw new DataError("A prompt needs at least one message.");
     return this.#remembered("prompt", messages, (images) => {
       const guard = pickGuard(messages);
@@ -95,11 +92,11 @@ export class Renderer {
   }
 
   /** What follows a sampled reply: the rest of its turn, these messages, and the opening of the next turn. */
-  delta(messages: readonly Message[], { ended }: DeltaOptions): Rendered {
+  delta(messages: readonly Message[], { ended }: DeltaOptions): ModelInput {
     return this.#remembered(ended ? "ended" : "cut", messages, (images) => this.#delta(messages, ended, images));
   }
 
-  #delta(messages: readonly Message[], ended: boolean, pictures: readonly Image[]): Rendered {
+  #delta(messages: readonly Message[], ended: boolean, pictures: readonly Image[]): ModelInput {
     const guard = pickGuard(messages);
     const tail = afterReply(this.#template([...STUB, ...this.#forTemplate(messages, guard)], true));
     if (!tail.startsWith(this.#closing)) {
@@ -119,11 +116,30 @@ export class Renderer {
     return Int32Array.from([...this.#tokenizer.encodeText(text), this.endOfTurn]);
   }
 
+  /** Text of a reply, special tokens left out, with its length in UTF-16 units after each id. */
+  decode(ids: Int32Array): { readonly text: string; readonly offsets: Int32Array } {
+    const stream = this.#tokenizer.stream({ skipSpecial: true });
+    const offsets = new Int32Array(ids.length);
+    let text = "";
+    for (const [i, id] of ids.entries()) {
+      text += stream.push(id);
+      offsets[i] = text.length;
+    }
+    text += stream.end();
+    // An unfinished character shows once nothing follows it.
+    if (ids.length > 0) offsets[ids.length - 1] = text.length;
+    return { text, offsets };
+  }
+
   /**
    * Observations repeat: the same words with another picture of the same size. Ids depend on the words and the pictures' token counts alone, so they are
    * remembered by these, and only the pictures are put in anew.
    */
-  #remembered(kind: string, messages: readonly Message[], render: (images: readonly Image[]) => Rendered): Rendered {
+  #remembered(
+    kind: string,
+    messages: readonly Message[],
+    render: (images: readonly Image[]) => ModelInput,
+  ): ModelInput {
     const images = messages.flatMap(imagesOf);
     const key = JSON.stringify([
       kind,
@@ -145,9 +161,9 @@ export class Renderer {
     return rendered;
   }
 
-  #encode(rendered: string, guard: string, images: readonly Image[]): Rendered {
+  #encode(rendered: string, guard: string, images: readonly Image[]): ModelInput {
     const ids: number[] = [];
-    const spans: RenderedImage[] = [];
+    const spans: ImageSpan[] = [];
     for (const piece of rendered.split(this.#splitSpecial)) {
       const special = this.#tokenizer.special.get(piece);
       if (special === undefined) {

@@ -8,13 +8,13 @@
  * its prompt explains the task and a conversation alternates.
  */
 import { ConfigError, DataError } from "../core/errors.ts";
-import type { Awaitable } from "../core/json.ts";
 import type { Message } from "../core/message.ts";
+import type { ModelInput } from "../core/model-input.ts";
 import { mixSeed } from "../core/seed.ts";
 import type { Sampler, SamplingParams, StopReason } from "../engine/engine.ts";
 import type { Env } from "../envs/env.ts";
-import type { ModelFolder } from "../model/folder.ts";
-import { type Given, type LedgerLimits, TokenLedger } from "./ledger.ts";
+import type { ChatModel } from "../model/chat.ts";
+import { type LedgerLimits, TokenLedger } from "./ledger.ts";
 import type { Sequence } from "./trajectory.ts";
 
 export interface Agent {
@@ -48,45 +48,6 @@ export type AgentContext = {
 };
 /** Makes the agent of one episode. */
 export type AgentFactory = (context: AgentContext) => Agent;
-
-/** Messages to ids, wherever that happens: `model/`'s Renderer, or a server's render route. */
-export interface RolloutRenderer {
-  readonly endOfTurn: number;
-  prompt(messages: readonly Message[]): Awaitable<Given>;
-  delta(messages: readonly Message[], options: { readonly ended: boolean }): Awaitable<Given>;
-}
-
-/** What the token agent must know of a model. */
-export type ChatModel = Omit<LedgerLimits, "contextLength"> & {
-  readonly renderer: RolloutRenderer;
-  /** The most ids the model can attend to. */
-  readonly maxPositions: number;
-  /** Ids that end a reply. */
-  readonly stopIds: readonly number[];
-  /** Text of a reply, special tokens left out. */
-  decode(ids: Int32Array): string;
-};
-
-export type ChatModelParts = Pick<ModelFolder, "renderer" | "tokenizer"> & {
-  readonly generation: Pick<ModelFolder["generation"], "eos">;
-  readonly config: {
-    readonly ids: Omit<ModelFolder["config"]["ids"], "eos" | "pad">;
-    readonly text: Pick<ModelFolder["config"]["text"], "maxPositions">;
-  };
-};
-
-/** From a model folder, as `loadFolder` gives it. */
-export function chatModel({ renderer, tokenizer, config, generation }: ChatModelParts): ChatModel {
-  const { imageToken, videoToken, visionStart, visionEnd } = config.ids;
-  return {
-    renderer,
-    imageToken,
-    visionIds: [imageToken, videoToken, visionStart, visionEnd],
-    maxPositions: config.text.maxPositions,
-    stopIds: generation.eos,
-    decode: (ids) => tokenizer.decode(ids, { skipSpecial: true }),
-  };
-}
 
 export type TokenAgentOptions = {
   readonly model: ChatModel;
@@ -134,6 +95,7 @@ class TokenAgent implements Agent {
   /** The last reply ended with the end-of-turn id. */
   #ended = true;
   #stopReason: StopReason = "stop";
+  #offsets: Int32Array = new Int32Array();
 
   constructor(options: TokenAgentOptions, context: AgentContext) {
     this.#options = options;
@@ -152,6 +114,10 @@ class TokenAgent implements Agent {
 
   get stopReason(): StopReason {
     return this.#stopReason;
+  }
+
+  get offsets(): Int32Array {
+    return this.#offsets;
   }
 
   get encodeMs(): number {
@@ -177,7 +143,7 @@ class TokenAgent implements Agent {
         temperature,
         maxTokens: Math.min(this.#options.maxTokens, ledger.room),
         seed: mixSeed(this.#context.samplingSeed, this.#context.seed, this.#context.sibling, turn),
-        stopIds: model.stopIds,
+        stopIds: model.generation.eos,
       },
       { sequence: this.#sequence, signal, onSeen },
     );
@@ -188,7 +154,9 @@ class TokenAgent implements Agent {
     this.#seen = messages.length;
     this.#ended = sample.ids.at(-1) === model.renderer.endOfTurn;
     this.#stopReason = sample.stopReason;
-    return model.decode(sample.ids);
+    const { text, offsets } = model.renderer.decode(sample.ids);
+    this.#offsets = offsets;
+    return text;
   }
 
   sequences(): Sequence[] {
@@ -201,7 +169,7 @@ class TokenAgent implements Agent {
   }
 
   /** The ids of what the agent has not seen yet; the closing of its own last turn is not among them. */
-  async #render(messages: readonly Message[]): Promise<Given> {
+  async #render(messages: readonly Message[]): Promise<ModelInput> {
     const { renderer } = this.#options.model;
     if (this.#spans.length === 0) return renderer.prompt(messages);
     if (messages[this.#seen]?.role !== "assistant") {
@@ -211,7 +179,7 @@ class TokenAgent implements Agent {
   }
 
   /** The ledger to sample this turn from, with `given` at its end; nothing is written unless all of it fits. */
-  #open(given: Given): TokenLedger {
+  #open(given: ModelInput): TokenLedger {
     const closing = this.#ended ? 0 : 1;
     const kept = this.#options.turns === "split" ? this.#kept() : undefined;
     const before = kept === undefined ? this.#whole.length : kept.reduce((sum, span) => sum + span.end - span.start, 0);

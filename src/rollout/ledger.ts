@@ -7,7 +7,8 @@
  * refused whole (ask `room` first); nothing is ever cut.
  */
 import { DataError } from "../core/errors.ts";
-import type { ImageSpan, ModelInput, Sample } from "../engine/engine.ts";
+import type { ImageSpan, ModelInput } from "../core/model-input.ts";
+import type { Sample } from "../engine/engine.ts";
 import { EngineError } from "../engine/errors.ts";
 import type { Sequence } from "./trajectory.ts";
 
@@ -20,10 +21,8 @@ export type LedgerLimits = {
   readonly visionIds: readonly number[];
 };
 
-/** What a renderer makes; the spans' starts count from its first id. */
-export type Given = {
-  readonly ids: Int32Array;
-  readonly images: readonly ImageSpan[];
+/** What a ledger takes; the spans' starts count from its first id. */
+export type Given = ModelInput & {
   /** Places of ids that were forced, in a span of another ledger. */
   readonly forced?: readonly number[];
 };
@@ -59,13 +58,13 @@ export class TokenLedger {
     return this.#replies.length > 0;
   }
 
-  /** Appends ids that were rendered: a prompt, an observation, or a span of another ledger. They carry no loss. */
+  /** Appends ids that were rendered: a prompt, an observation, or a span of another ledger; spans count from its first id. They carry no loss. */
   give(given: Given): void {
     this.#checkRoom(given.ids.length);
     this.#checkImages(given);
     const start = this.#append(given.ids);
     for (const span of given.images) {
-      this.#images.push({ start: start + span.start, length: span.length, image: span.image });
+      this.#images.push({ ...span, start: start + span.start });
     }
     for (const at of given.forced ?? []) this.#forced.push(start + at);
   }
@@ -79,7 +78,7 @@ export class TokenLedger {
 
   /** Appends what the model said: these ids, and only these, carry loss. */
   sample(sample: Sample, turn: number): void {
-    const { ids, logprobs, version } = sample;
+    const { ids, logprobs, version, versions } = sample;
     if (ids.length === 0) throw new EngineError("The sampler gave no ids; ask for at least one.");
     this.#checkRoom(ids.length);
     if (logprobs.length !== ids.length) {
@@ -93,6 +92,11 @@ export class TokenLedger {
         `The sampler gave id ${ids[wrong]} the log-probability ${logprobs[wrong]}: load an earlier checkpoint.`,
       );
     }
+    if (versions !== undefined && versions.length !== ids.length) {
+      throw new EngineError(
+        `The sampler gave ${ids.length} ids with ${versions.length} versions; each id needs its own.`,
+      );
+    }
     const vision = ids.find((id) => this.#visionIds.has(id));
     if (vision !== undefined) {
       throw new EngineError(`The sampler drew the vision placeholder ${vision}; it must mask vision ids.`);
@@ -100,7 +104,8 @@ export class TokenLedger {
     const start = this.#append(ids);
     this.#sampled.fill(1, start, this.#length);
     this.#logprobs.set(logprobs, start);
-    this.#versions.fill(version, start, this.#length);
+    if (versions === undefined) this.#versions.fill(version, start, this.#length);
+    else this.#versions.set(versions, start);
     this.#replies.push({ turn, start, end: this.#length });
   }
 
@@ -174,7 +179,7 @@ export class TokenLedger {
   }
 
   /** Each span is whole and made of placeholders, and there is no placeholder outside the spans. */
-  #checkImages({ ids, images }: Given): void {
+  #checkImages({ ids, images }: ModelInput): void {
     const { imageToken } = this.#limits;
     let end = 0;
     let announced = 0;

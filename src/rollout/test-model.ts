@@ -3,21 +3,23 @@
  * keeps what it was asked, so that tests can compare what was sampled from with what would be trained.
  */
 import { Image } from "../core/image.ts";
-import type { ModelInput, Sample, SampleContext, Sampler, SamplingParams } from "../engine/engine.ts";
+import type { ModelInput } from "../core/model-input.ts";
+import type { Sample, SampleContext, Sampler, SamplingParams } from "../engine/engine.ts";
+import { chatModel } from "../model/chat.ts";
 import { ImageProcessor } from "../model/image-processor.ts";
 import { Renderer } from "../model/renderer.ts";
 import { CHAT_TEMPLATE, compileTemplate } from "../model/template.ts";
 import { TINY_CORPUS } from "../model/test-folder.ts";
 import { Tokenizer } from "../model/tokenizer.ts";
 import { trainTokenizer } from "../model/train-tokenizer.ts";
-import { chatModel } from "./agents.ts";
 
 export const tokenizer = new Tokenizer(trainTokenizer(TINY_CORPUS, 320));
 const imageToken = tokenizer.specialId("<|image_pad|>");
+const processor = new ImageProcessor({ min_pixels: 1024, max_pixels: 65536 });
 const renderer = new Renderer({
   tokenizer,
   template: compileTemplate(CHAT_TEMPLATE),
-  processor: new ImageProcessor({ min_pixels: 1024, max_pixels: 65536 }),
+  processor,
   ids: { imageToken },
 });
 
@@ -25,15 +27,14 @@ export const testModel = {
   ...chatModel({
     renderer,
     tokenizer,
-    config: {
-      ids: {
-        imageToken,
-        videoToken: tokenizer.specialId("<|video_pad|>"),
-        visionStart: tokenizer.specialId("<|vision_start|>"),
-        visionEnd: tokenizer.specialId("<|vision_end|>"),
-      },
-      text: { maxPositions: 4096 },
+    processor,
+    ids: {
+      imageToken,
+      videoToken: tokenizer.specialId("<|video_pad|>"),
+      visionStart: tokenizer.specialId("<|vision_start|>"),
+      visionEnd: tokenizer.specialId("<|vision_end|>"),
     },
+    maxPositions: 4096,
     generation: { eos: [renderer.endOfTurn, tokenizer.specialId("<|endoftext|>")] },
   }),
   renderer,

@@ -3,7 +3,7 @@
  * them, and how it ended. Everything later (advantages, batches, logs, viewer) is computed from this and nothing else.
  */
 import type { Message } from "../core/message.ts";
-import type { ImageSpan } from "../engine/engine.ts";
+import type { ImageSpan } from "../core/model-input.ts";
 import type { RewardPart, Step } from "../envs/env.ts";
 import type { Span } from "../envs/protocol.ts";
 

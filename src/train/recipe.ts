@@ -6,6 +6,7 @@
 import { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
+import { engineConfig } from "../engine/registry.ts";
 import { LABELS } from "../envs/demos.ts";
 import { JUDGE_TIMEOUT_MS, type Judge } from "../rollout/judge.ts";
 import { getEstimator, type Named, resolveFilter, resolveLoss } from "./registry.ts";
@@ -207,7 +208,8 @@ const recipe = z.strictObject({
   log: z
     .strictObject({ frameBudgetMB: z.number().positive().default(256), tokens: z.boolean().default(true) })
     .prefault({}),
-  threads: z.int().min(1).optional(),
+  /** Who computes: a name, or a name with settings, such as { name: "native", threads: 4 }. */
+  engine: engineConfig.default("native"),
   /** What the author saw; printed before a run. */
   expect: z.string().default(""),
 });

@@ -7,9 +7,9 @@ import { type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
 import { playEpisode } from "../rollout/episode.ts";
 import { frame, ScriptedSampler, testModel } from "../rollout/test-model.ts";
 import type { Sequence } from "../rollout/trajectory.ts";
-import { type SequenceLayout, type SftModel, sequencesOf } from "./sft.ts";
+import { type SequenceLayout, sequencesOf } from "./sft.ts";
 
-const model: SftModel = { ...testModel, encodeReply: (reply) => testModel.renderer.reply(reply) };
+const model = testModel;
 const REPLIES = ["left", "up up down", "right", "left up", "down"];
 
 /** The same replies, played: every observation shows a picture of its own. */

@@ -7,14 +7,10 @@ import { DataError } from "../core/errors.ts";
 import { type Message, textOf } from "../core/message.ts";
 import type { Datum, Sampler } from "../engine/engine.ts";
 import type { Demo } from "../envs/demos.ts";
-import { type ChatModel, OutOfTokens, type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
+import type { ChatModel } from "../model/chat.ts";
+import { OutOfTokens, type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
 import type { Sequence } from "../rollout/trajectory.ts";
 import { toDatum } from "./batch.ts";
-
-export type SftModel = ChatModel & {
-  /** The ids of a reply, its end included. */
-  encodeReply(text: string): Int32Array;
-};
 
 /** How turns become sequences, as the token agent takes it. */
 export type SequenceLayout = Pick<TokenAgentOptions, "turns" | "history" | "contextLength">;
@@ -25,7 +21,7 @@ export type SequenceLayout = Pick<TokenAgentOptions, "turns" | "history" | "cont
  */
 export async function sequencesOf(
   { messages, learn }: Pick<Demo, "messages" | "learn">,
-  model: SftModel,
+  model: ChatModel,
   layout: SequenceLayout,
 ): Promise<Sequence[]> {
   const turns = messages.flatMap(({ role }, i) => (role === "assistant" ? [i] : []));
@@ -33,7 +29,7 @@ export async function sequencesOf(
   if (turns.some((at) => messages[at - 1]?.role === undefined || messages[at - 1]?.role === "assistant")) {
     throw new DataError("A demonstration has two assistant messages in a row, or begins with one; join or drop them.");
   }
-  const replies = turns.map((at) => model.encodeReply(textOf(messages[at] as Message)));
+  const replies = await Promise.all(turns.map((at) => model.renderer.reply(textOf(messages[at] as Message))));
   const agent = tokenAgent({
     ...layout,
     model,

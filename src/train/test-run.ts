@@ -160,7 +160,7 @@ export function tinyRecipe(model: string, changes: Partial<RecipeInput> = {}): R
     evaluate: { every: 100, before: false, greedy: false, seeds: [1_000_000_000, 1_000_000_007] },
     sight: { every: 0 },
     checkpoint: { every: 2 },
-    threads: 2,
+    engine: { name: "native", threads: 2 },
     ...changes,
   });
 }

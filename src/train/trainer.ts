@@ -3,51 +3,35 @@
  * serves synchronous and asynchronous runs: the groups of step s may be played once version s − 1 − maxStaleness of the policy is out, so with
  * staleness 0 nothing overlaps. Everything that is played follows from the recipe's seed and the step, so a resumed run is the run that was killed.
  */
-import { existsSync } from "node:fs";
-import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { SaccadeError } from "../core/errors.ts";
-import { isJsonObject } from "../core/json.ts";
 import type { Engine, Learner, LoraSpec, Sampler } from "../engine/engine.ts";
-import { EngineError, NativeEngine } from "../engine/index.ts";
-import { isWorld } from "../envs/registry.ts";
-import { loadFolder, type ModelFolder } from "../model/index.ts";
-import { type ChatModel, chatModel, tokenAgent } from "../rollout/agents.ts";
+import { EngineError } from "../engine/errors.ts";
+import { checkEngineConfig, nameOfEngine, openEngine } from "../engine/registry.ts";
+import type { ChatModel } from "../model/chat.ts";
+import { tokenAgent } from "../rollout/agents.ts";
 import { type PlayedGroup, playGroups } from "../rollout/groups.ts";
 import { EnvHost } from "../rollout/hosts.ts";
 import type { Trajectory } from "../rollout/trajectory.ts";
-import { AlarmWatch } from "../run/alarms.ts";
 import type { EventKind, Metrics, RunEvent } from "../run/events.ts";
 import { openRun, type RunFolder } from "../run/folder.ts";
 import type { TrajectoryRecord } from "../run/trajectories.ts";
+import { checkEngine } from "./check-engine.ts";
 import { checkRecipe } from "./check-recipe.ts";
 import { Clock, Lanes } from "./clock.ts";
 import { evaluate } from "./evaluate.ts";
 import { CheckpointUploads } from "./hub.ts";
-import { measureEpisodes, measureGroups, measureStaleness } from "./measure.ts";
+import { Journal } from "./journal.ts";
 import { dropUnfinished, modelFolder, replaceFolder } from "./model-folder.ts";
+import { probe } from "./probe.ts";
+import { type Progress, progressFrom } from "./progress.ts";
 import { type Recipe, recipeConfig } from "./recipe.ts";
+import { Reference } from "./reference.ts";
 import { evaluationSeeds, groupRequest, RequestQueue } from "./requests.ts";
-import type { SftModel } from "./sft.ts";
-import { againstGrey, probeSight } from "./sight.ts";
-import { framesOf, type RecordContext, recordOf, type View, viewOf } from "./trajectory-records.ts";
-import { type Learners, MAX_SKIPPED, survivingGroups, type UpdateReport, update } from "./update.ts";
+import { stepMetrics } from "./step-metrics.ts";
+import type { RecordContext } from "./trajectory-records.ts";
+import { MAX_SKIPPED, survivingGroups, type UpdateReport, update } from "./update.ts";
 import { warmStart } from "./warm-start.ts";
-
-/** Where a run stands; all of it is in every checkpoint. */
-export type Progress = {
-  /** Updates of the warm start that were made. */
-  readonly warm: number;
-  /** Steps of reinforcement learning that were made. */
-  readonly step: number;
-  /** Groups issued so far, refills included. */
-  readonly groups: number;
-  readonly klCoefficient: number;
-  /** The step whose weights are the reference. */
-  readonly reference: number;
-  /** Whose state the policy's optimizer has: phase and name. Another one starts fresh. */
-  readonly optimizer: string;
-};
 
 export type StepContext = { readonly step: number; readonly metrics: Metrics; readonly policy: Learner };
 
@@ -74,6 +58,7 @@ export type TrainResult = {
 export async function train(options: TrainOptions): Promise<TrainResult> {
   const { recipe } = options;
   checkRecipe(recipe);
+  checkEngineConfig(recipe.engine);
   const run = await openRun(options.folder, {
     config: recipeConfig(recipe),
     name: recipe.name,
@@ -82,10 +67,12 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     frames: { maxBytes: recipe.log.frameBudgetMB * 2 ** 20 },
     ...(options.mode && { mode: options.mode }),
   });
-  const engine = options.engine ?? new NativeEngine(recipe.threads === undefined ? {} : { threads: recipe.threads });
   const host = new EnvHost(recipe.rollout.workers);
+  let engine = options.engine;
   let trainer: Trainer | undefined;
   try {
+    engine ??= await openEngine(recipe.engine);
+    checkEngine(recipe, engine.capabilities, nameOfEngine(recipe.engine));
     trainer = await Trainer.open(run, engine, host, options);
     const finished = await trainer.run();
     const model = await trainer.modelPath();
@@ -97,7 +84,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   } finally {
     await host.close();
     await trainer?.close();
-    if (options.engine === undefined) await engine.close();
+    if (options.engine === undefined) await engine?.close();
   }
 }
 
@@ -107,11 +94,12 @@ class Trainer {
   readonly #engine: Engine;
   readonly #host: EnvHost;
   readonly #options: TrainOptions;
-  readonly #folder: ModelFolder;
-  readonly #model: SftModel;
-  readonly #view: View;
-  readonly #learners: { policy: Learner; critic?: Learner; reference?: Sampler };
-  readonly #alarms = new AlarmWatch();
+  /** The model as it was before training. */
+  readonly #start: string;
+  readonly #model: ChatModel;
+  readonly #learners: { policy: Learner; critic?: Learner };
+  readonly #reference: Reference;
+  readonly #journal: Journal;
   readonly #lanes = new Lanes();
   /** The newest weights last; older ones while episodes may still play with them. */
   #samplers: Sampler[] = [];
@@ -125,8 +113,11 @@ class Trainer {
     engine: Engine;
     host: EnvHost;
     options: TrainOptions;
-    folder: ModelFolder;
+    start: string;
+    model: ChatModel;
     learners: { policy: Learner; critic?: Learner };
+    reference: Reference;
+    journal: Journal;
     progress: Progress;
     lastSaved: number;
   }) {
@@ -134,55 +125,51 @@ class Trainer {
     this.#engine = parts.engine;
     this.#host = parts.host;
     this.#options = parts.options;
-    this.#folder = parts.folder;
+    this.#start = parts.start;
+    this.#model = parts.model;
     this.#learners = parts.learners;
+    this.#reference = parts.reference;
+    this.#journal = parts.journal;
     this.progress = parts.progress;
     this.#lastSaved = parts.lastSaved;
     const { recipe, signal } = parts.options;
-    const note = (message: string, step: number) => tell(parts.options, parts.run.log("note", step, {}, { message }));
+    const note = (message: string, step: number) => this.#journal.note(message, step);
     this.#uploads = recipe.hub && new CheckpointUploads(recipe.hub, { note, ...(signal && { signal }) });
-    const { renderer, processor } = parts.folder;
-    this.#view = viewOf(processor);
-    const model: ChatModel = chatModel(parts.folder);
-    this.#model = { ...model, encodeReply: (text) => renderer.reply(text) };
   }
 
   static async open(run: RunFolder, engine: Engine, host: EnvHost, options: TrainOptions): Promise<Trainer> {
     const { recipe } = options;
-    for (const folder of [run.path, join(run.path, REFERENCES)]) await dropUnfinished(folder);
-    const path = await modelFolder(run, recipe);
-    const folder = await loadFolder(path);
+    const reference = new Reference(engine, run.path);
+    await dropUnfinished(run.path);
+    await reference.dropUnfinished();
+    const start = await modelFolder(run, recipe);
+    const model = await engine.chat(start);
     const common = {
-      folder: path,
+      folder: start,
       seed: recipe.seed,
       ...(recipe.freeze && { freeze: recipe.freeze }),
       ...(recipe.lora && { lora: recipe.lora as LoraSpec }),
     };
     const policy = await engine.learner(common);
-    const critic = recipe.critic && (await engine.learner({ folder: path, seed: recipe.seed, head: "value" }));
+    const critic = recipe.critic && (await engine.learner({ folder: start, seed: recipe.seed, head: "value" }));
     const checkpoint = await run.begin();
-    for (const note of run.notes) tell(options, run.log("note", checkpoint?.step ?? 0, {}, { message: note }));
-    const start = {
-      warm: 0,
-      step: 0,
-      groups: 0,
-      klCoefficient: recipe.kl?.coefficient ?? 0,
-      reference: 0,
-      optimizer: "",
-    };
+    const journal = new Journal(run, options.onEvent);
+    for (const note of run.notes) journal.note(note, checkpoint?.step ?? 0);
     if (checkpoint !== undefined) {
       await policy.restore(join(checkpoint.path, "policy"));
       await critic?.restore(join(checkpoint.path, "critic"));
     }
-    const progress = isJsonObject(checkpoint?.state) ? ({ ...start, ...checkpoint.state } as Progress) : start;
     return new Trainer({
       run,
       engine,
       host,
       options,
-      folder,
+      start,
+      model,
       learners: { policy, ...(critic && { critic }) },
-      progress,
+      reference,
+      journal,
+      progress: progressFrom(checkpoint?.state, recipe),
       lastSaved: checkpoint?.step ?? -1,
     });
   }
@@ -209,7 +196,7 @@ class Trainer {
       return true;
     }
     await this.#enter("reinforce", recipe.optimizer.name);
-    await this.#openReference();
+    await this.#openReference(this.progress.step === 0);
     if (this.progress.step === 0) {
       await this.#renewCritic();
       if (recipe.evaluate.before) await this.#offerBest(await this.#evaluate());
@@ -223,13 +210,13 @@ class Trainer {
   /** Where the trained model is. */
   async modelPath(): Promise<string> {
     const latest = await this.#run.checkpoints.latest();
-    return latest === undefined ? this.#folder.path : join(latest.path, "policy");
+    return latest === undefined ? this.#start : join(latest.path, "policy");
   }
 
   /** The engine may be the caller's and live on. */
   async close(): Promise<void> {
-    const { policy, critic, reference } = this.#learners;
-    for (const part of [...this.#samplers, reference, policy, critic]) await part?.close();
+    const { policy, critic } = this.#learners;
+    for (const part of [...this.#samplers, this.#reference, policy, critic]) await part?.close();
   }
 
   get #globalStep(): number {
@@ -268,14 +255,9 @@ class Trainer {
     this.progress = { ...this.progress, optimizer: wanted };
   }
 
-  /** The frozen model that KL is measured against: the weights reinforcement learning starts from, or those of the last refresh. */
-  async #openReference(write = this.progress.step === 0): Promise<void> {
-    const { recipe } = this.#options;
-    if (recipe.kl === undefined) return;
-    const path = join(this.#run.path, REFERENCES, `step-${this.progress.reference}`);
-    if (write) await replaceFolder(path, (folder) => this.#learners.policy.export(folder));
-    await this.#learners.reference?.close();
-    this.#learners.reference = await this.#engine.sampler(path);
+  async #openReference(write: boolean): Promise<void> {
+    if (this.#options.recipe.kl === undefined) return;
+    await this.#reference.open(this.progress.reference, write ? this.#learners.policy : undefined);
   }
 
   /** A critic sees what the policy sees: it begins with the weights that the warm start left, not with those before it. */
@@ -383,8 +365,10 @@ class Trainer {
   async #update(groups: readonly PlayedGroup[]): Promise<UpdateReport> {
     const { recipe } = this.#options;
     const trajectories = groups.flatMap((group) => group.trajectories);
+    const { sampler: reference } = this.#reference;
+    const exact = this.#engine.capabilities.exactLogprobs;
     return update(
-      this.#learners as Learners,
+      { ...this.#learners, ...(reference && { reference }), exact },
       trajectories,
       recipe,
       this.progress.step + 1,
@@ -408,29 +392,9 @@ class Trainer {
   async #logStep(groups: readonly PlayedGroup[], report: UpdateReport, clock: Clock): Promise<void> {
     const { onStep } = this.#options;
     const trajectories = groups.flatMap((group) => group.trajectories);
-    const sampled = trajectories.reduce(
-      (sum, t) => sum + t.sequences.reduce((n, s) => n + s.sampled.reduce((a, b) => a + b, 0), 0),
-      0,
-    );
-    const tokens = trajectories.reduce((sum, t) => sum + t.sequences.reduce((n, s) => n + s.ids.length, 0), 0);
-    const seconds = clock.total();
-    // Groups that lost every sibling have no row for an update to count.
-    const lost = groups.filter((group) => group.trajectories.length === 0).length;
     const lanes = this.#lanes.see(trajectories);
-    const metrics: Record<string, number> = {
-      "memory/resident": process.memoryUsage.rss(),
-      ...lanes.times,
-      ...measureEpisodes(trajectories),
-      ...measureGroups(groups),
-      ...report.metrics,
-      "groups/too_small": (report.metrics["groups/too_small"] ?? 0) + lost,
-      // Only steps publish, so the weights that were trained are the version before the newest.
-      ...measureStaleness(trajectories, this.#newest.version - 1),
-      "speed/sampled_tokens": sampled / seconds,
-      "speed/trained_tokens": tokens / seconds,
-      "speed/episodes": trajectories.length / seconds,
-      ...clock.times(),
-    };
+    // Only steps publish, so the weights that were trained are the version before the newest.
+    const metrics = { ...lanes.times, ...stepMetrics(groups, report, clock, this.#newest.version - 1) };
     const own = await onStep?.({ step: this.progress.step, metrics, policy: this.#learners.policy });
     for (const [name, value] of Object.entries(own ?? {})) metrics[`custom/${name}`] = value;
     this.#noteJudge(trajectories);
@@ -447,31 +411,17 @@ class Trainer {
     if (failed === undefined || this.#judgeFailed) return;
     this.#judgeFailed = true;
     const message = `The judge failed on ${failed.id}, which is paid nothing by it: ${failed.judge?.error}. Further failures are counted in judge/failures.`;
-    tell(this.#options, this.#run.log("note", this.#globalStep, {}, { message }));
+    this.#journal.note(message, this.#globalStep);
   }
 
-  /** Some of the episodes go into the run folder, with what is known of each. */
   #keep(
     split: TrajectoryRecord["split"],
     episodes: readonly Trajectory[],
     maxGroups: number,
-    known: (trajectory: Trajectory) => Pick<RecordContext, "credit" | "sight"> | undefined = () => undefined,
+    known?: (trajectory: Trajectory) => Pick<RecordContext, "credit" | "sight"> | undefined,
   ): void {
-    const { tokens } = this.#options.recipe.log;
-    const { tokenizer } = this.#folder;
-    const common = {
-      split,
-      step: this.#globalStep,
-      view: this.#view,
-      ...(tokens && { textOf: (id: number) => tokenizer.decode(Int32Array.of(id)) }),
-    };
-    this.#run.keep(
-      common.step,
-      episodes,
-      (trajectory) => recordOf(trajectory, { ...common, ...known(trajectory) }),
-      (trajectory) => framesOf(trajectory, this.#view),
-      { maxGroups },
-    );
+    const { recipe } = this.#options;
+    this.#journal.keep({ split, step: this.#globalStep, maxGroups }, episodes, { model: this.#model, recipe }, known);
   }
 
   #agentOptions() {
@@ -507,61 +457,25 @@ class Trainer {
     return metrics["eval/success"];
   }
 
-  /** Whether the model looks: on real frames, whatever it trains on. */
   async #probe(): Promise<void> {
-    const sampler = this.#newest;
+    const { recipe } = this.#options;
     const clock = new Clock();
-    const trajectories = await this.#playProbe(sampler, false);
-    const { metrics, gaps } = await probeSight(sampler, trajectories);
-    const grey = await this.#playProbe(sampler, true);
+    const { metrics, gaps, trajectories } = await probe({
+      recipe,
+      sampler: this.#newest,
+      host: this.#host,
+      agent: this.#agentOptions(),
+    });
     clock.mark("time/sight");
-    this.#log("sight", { ...metrics, ...(grey.length > 0 && againstGrey(trajectories, grey)), ...clock.times() });
+    this.#log("sight", { ...metrics, ...clock.times() });
     this.#keep("sight", trajectories, 24, ({ id }) => {
       const sight = gaps.get(id);
       return sight && { sight };
     });
   }
 
-  /** Episodes on evaluation seeds with real or grey frames. Environments that are no worlds can't be greyed. */
-  async #playProbe(sampler: Sampler, blindfold: boolean): Promise<Trajectory[]> {
-    const { recipe } = this.#options;
-    const seeds = evaluationSeeds(recipe).slice(0, recipe.sight.episodes);
-    const requests = recipe.envs.flatMap(({ env, options }) => {
-      const canGrey = isWorld(env);
-      if (blindfold && !canGrey) return [];
-      return seeds.slice(0, Math.ceil(seeds.length / recipe.envs.length)).map((seed) => ({
-        env: { id: env, options: canGrey ? { ...options, blindfold } : options },
-        seed,
-        siblings: 1,
-      }));
-    });
-    const agent = tokenAgent({ ...this.#agentOptions(), temperature: 1, sampler: () => sampler });
-    const trajectories: Trajectory[] = [];
-    for await (const group of playGroups(requests, {
-      agent,
-      host: this.#host,
-      samplingSeed: recipe.seed,
-      live: recipe.rollout.live,
-      retries: recipe.rollout.retries,
-      stepTimeoutMs: recipe.rollout.stepTimeoutMs,
-      episodeTimeoutMs: recipe.rollout.episodeTimeoutMs,
-    })) {
-      trajectories.push(...group.trajectories);
-    }
-    return trajectories;
-  }
-
-  #log(kind: EventKind, metrics: Metrics, spans: NonNullable<RunEvent["spans"]> = []): void {
-    const stored = kind === "train" ? this.#run.counts : {};
-    const event = this.#run.log(kind, this.#globalStep, { ...metrics, ...stored }, spans.length > 0 ? { spans } : {});
-    tell(this.#options, event);
-    const lost = this.#run.lossNote();
-    if (lost !== undefined) tell(this.#options, this.#run.log("note", this.#globalStep, {}, { message: lost }));
-    for (const alarm of this.#alarms.see(event)) {
-      const message = `${alarm.message} ${alarm.advice}`;
-      const data = { kind: alarm.kind, level: alarm.level };
-      tell(this.#options, this.#run.log("alarm", alarm.step, {}, { message, data }));
-    }
+  #log(kind: EventKind, metrics: Metrics, spans?: NonNullable<RunEvent["spans"]>): void {
+    this.#journal.log(kind, this.#globalStep, metrics, spans);
   }
 
   async #save(groups = this.progress.groups): Promise<void> {
@@ -580,7 +494,8 @@ class Trainer {
     );
     this.#lastSaved = step;
     this.#uploads?.saved(checkpoint);
-    await this.#dropReferences();
+    const { referenceEvery, checkpoint: kept } = this.#options.recipe;
+    if (referenceEvery !== undefined) await this.#reference.drop(this.progress.reference, kept.keep);
   }
 
   /** The best weights so far are always saved, whether or not a checkpoint is due. */
@@ -592,29 +507,7 @@ class Trainer {
     await this.#save(groups);
     await this.#run.checkpoints.offerBest(this.#globalStep, score, "eval/success");
   }
-
-  /** A reference stays as long as a checkpoint that names it; every new one comes with a checkpoint. */
-  async #dropReferences(): Promise<void> {
-    const { recipe } = this.#options;
-    const folder = join(this.#run.path, REFERENCES);
-    if (recipe.referenceEvery === undefined || !existsSync(folder)) return;
-    const steps = (await readdir(folder))
-      .flatMap((name) => /^step-(\d+)$/.exec(name)?.[1] ?? [])
-      .map(Number)
-      .filter((step) => step <= this.progress.reference)
-      .sort((a, b) => b - a);
-    for (const step of steps.slice(recipe.checkpoint.keep)) {
-      await rm(join(folder, `step-${step}`), { recursive: true, force: true });
-    }
-  }
 }
-
-/** A function, because `onEvent?.(log(…))` would log nothing where nobody listens. */
-function tell({ onEvent }: TrainOptions, event: RunEvent): void {
-  onEvent?.(event);
-}
-
-const REFERENCES = "references";
 
 export function isExpected(error: unknown): error is SaccadeError {
   return error instanceof SaccadeError;

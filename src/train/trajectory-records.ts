@@ -5,7 +5,6 @@ import { rangeOf } from "../core/range.ts";
 import { playedWords } from "../envs/env.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import { numbers, type TokensRecord, type TrajectoryRecord, type TurnRecord } from "../run/trajectories.ts";
-import { pixelHash } from "./sight.ts";
 import type { SequenceCredit } from "./update.ts";
 
 export type RecordContext = {
@@ -22,16 +21,6 @@ export type RecordContext = {
 
 /** A frame as the model gets it; the frame itself where nothing is resized. */
 export type View = (frame: Image) => Image;
-
-/** Remembers what it resized: frames come back in later turns and in siblings. */
-export function viewOf(processor: { view(frame: Image): Image }): View {
-  const seen = new WeakMap<Image, Image>();
-  return (frame) => {
-    const known = seen.get(frame) ?? processor.view(frame);
-    seen.set(frame, known);
-    return known;
-  };
-}
 
 export function recordOf(trajectory: Trajectory, context: RecordContext): TrajectoryRecord {
   const { credit, textOf } = context;
@@ -126,12 +115,11 @@ function tokensRecord(
     }),
     ...(credit && { advantages: numbers(credit.advantages) }),
     ...(credit?.clipped && { clipped: [...credit.clipped].sort((a, b) => a - b) }),
-    images: images.map(({ start, length, image }) => ({
+    images: images.map(({ start, length, image }, k) => ({
       start,
       length,
       hash: image.hash,
-      // Of the pixels as they are after the update.
-      ...(credit?.seen && { learnerHash: pixelHash(image) }),
+      ...(credit?.seen?.pictures?.[k] !== undefined && { learnerHash: credit.seen.pictures[k] }),
     })),
     replies,
   };

@@ -110,6 +110,7 @@ async function run(trajectories: readonly Trajectory[], options: Options = {}) {
   const critic = new Notebook("value");
   const learners: Learners = {
     policy,
+    exact: true,
     ...(recipe.critic && { critic }),
     ...(recipe.kl && { reference }),
   };
@@ -463,11 +464,30 @@ describe("The optimizer", () => {
     expect([after.policy.calls.length, after.critic.steps.length]).toEqual([1, 3]);
   });
 
+  test("where log-probabilities are not exact the learner scores what was played, and the ratio is anchored there", async () => {
+    const recipe = tinyRecipe("none", { advantage: { normalizeStd: false }, siblings: 3 });
+    for (const [exact, model] of [
+      [true, SAMPLER],
+      [false, LEARNER],
+    ] as const) {
+      const policy = new Notebook();
+      await update({ policy, exact }, batch(), recipe, 1, 0);
+      const data = policy.calls[0]?.data ?? [];
+      const anchors = data.flatMap(({ weights, targets, oldLogprobs }) =>
+        [...weights].flatMap((weight, i) =>
+          weight === 0 ? [] : [[oldLogprobs?.[i], said(model as number, targets[i] as number)]],
+        ),
+      );
+      expect(anchors.length).toBeGreaterThan(0);
+      for (const [anchor, expected] of anchors) expect(anchor).toBe(expected);
+    }
+  });
+
   test("skipped updates are said and counted", async () => {
     const policy = new Notebook();
     policy.applies = false;
     const recipe = tinyRecipe("none", { minibatch: 3, siblings: 3 });
-    const report: UpdateReport = await update({ policy }, batch(), recipe, 1, 0);
+    const report: UpdateReport = await update({ policy, exact: true }, batch(), recipe, 1, 0);
     expect(report.applied).toBe(false);
     expect(report.metrics).toMatchObject({ "optimizer/skipped": 2, "optimizer/updates": 0, "optimizer/idle": 0 });
   });

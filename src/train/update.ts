@@ -27,7 +27,13 @@ import { whiten } from "./whiten.ts";
 /** Skipped updates in a row before a run gives up. */
 export const MAX_SKIPPED = 3;
 
-export type Learners = { readonly policy: Learner; readonly critic?: Learner; readonly reference?: Sampler };
+export type Learners = {
+  readonly policy: Learner;
+  readonly critic?: Learner;
+  readonly reference?: Sampler;
+  /** What the policy computes is what the sampler drew with; else the policy scores what was played, and losses are anchored there. */
+  readonly exact: boolean;
+};
 
 export type UpdateReport = {
   readonly metrics: Record<string, number>;
@@ -46,6 +52,8 @@ export type SequenceCredit = {
   /** What the learner saw when it first met the sequence; absent while only the critic learned. */
   readonly seen?: {
     readonly logprobs: Float32Array;
+    /** Hashes of the pixels it had, where the engine tells. */
+    readonly pictures?: readonly string[];
     /** Updates that this step had made by then: with none before it, whatever differs from the sampler is drift. */
     readonly updatesBefore: number;
   };
@@ -163,8 +171,9 @@ function keepExamples(examples: readonly Example[], filters: FilterReport): Exam
 /** Adds what the estimators and losses need beyond the sampler's numbers: learner, reference and critic outputs. */
 async function scoreExamples(examples: readonly Example[], learners: Learners, recipe: Recipe): Promise<Example[]> {
   const data = examples.map((example) => probeDatum(example.sequence, example.temperature));
-  // On policy the sampler's numbers are the learner's, bit for bit, and stale episodes are anchored where they were drawn; only a correction compares the two.
-  const old = recipe.correction ? await learners.policy.forward(data) : undefined;
+  // On an exact engine the sampler's numbers are the learner's, bit for bit, and stale episodes are anchored where they were drawn: only a correction compares
+  // the two. Elsewhere the learner says what it thinks before it moves, or the ratio would begin with the difference between two programs.
+  const old = recipe.correction || !learners.exact ? await learners.policy.forward(data) : undefined;
   const reference = recipe.kl && learners.reference ? await learners.reference.score(data) : undefined;
   const values = learners.critic ? await learners.critic.forward(data) : undefined;
   return examples.map((example, i) => {
@@ -228,7 +237,11 @@ async function learn(
         const report = await learners.policy.forwardBackward(data, loss.watched);
         report.outputs.forEach((output, k) => {
           const entry = seen[members[k] as number] as Seen;
-          entry.first ??= { logprobs: shiftRight(output), updatesBefore: updates };
+          entry.first ??= {
+            logprobs: shiftRight(output),
+            updatesBefore: updates,
+            ...(report.pictures?.[k] && { pictures: report.pictures[k] }),
+          };
           // A datum speaks of the id after its position.
           const clipped = clippedPositions(loss.watched, data[k] as Datum, output);
           if (clipped) entry.clipped = new Set([...(entry.clipped ?? []), ...clipped.map((i) => i + 1)]);

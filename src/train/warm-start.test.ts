@@ -3,11 +3,10 @@ import { expect, test } from "vitest";
 import type { Datum, Learner } from "../engine/engine.ts";
 import { testModel } from "../rollout/test-model.ts";
 import type { Recipe, RecipeInput } from "./recipe.ts";
-import type { SftModel } from "./sft.ts";
 import { signalsEnv, tinyRecipe } from "./test-run.ts";
 import { warmStart } from "./warm-start.ts";
 
-const model: SftModel = { ...testModel, encodeReply: (reply) => testModel.renderer.reply(reply) };
+const model = testModel;
 
 /** Runs a warm start over a learner that learns nothing, and gives the batches it was handed. */
 async function batches(changes: Partial<RecipeInput>): Promise<Datum[][]> {

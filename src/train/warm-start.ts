@@ -12,16 +12,17 @@ import type { Env } from "../envs/env.ts";
 import { readJsonLines } from "../envs/jsonl.ts";
 import { makeEnv } from "../envs/registry.ts";
 import { ticketSeed } from "../envs/tickets.ts";
+import type { ChatModel } from "../model/chat.ts";
 import type { Sequence } from "../rollout/trajectory.ts";
 import type { Recipe } from "./recipe.ts";
 import { drawMember, evaluationSeeds } from "./requests.ts";
-import { type SequenceLayout, type SftModel, sequencesOf, sftBatch } from "./sft.ts";
+import { type SequenceLayout, sequencesOf, sftBatch } from "./sft.ts";
 import { MAX_SKIPPED, scheduled } from "./update.ts";
 
 export type WarmStartOptions = {
   readonly recipe: Recipe;
   readonly plan: NonNullable<Recipe["warmStart"]>;
-  readonly model: SftModel;
+  readonly model: ChatModel;
   readonly policy: Learner;
   /** Updates that were made already. */
   readonly from: number;

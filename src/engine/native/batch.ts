@@ -4,11 +4,11 @@
  */
 
 import { DataError } from "../../core/errors.ts";
-import type { Image } from "../../core/image.ts";
-import type { Datum, ModelInput } from "../engine.ts";
+import { type ModelInput, nameOf } from "../../core/model-input.ts";
+import type { Datum } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { checkDatum, type PolicyLoss, type ValueLoss } from "../losses.ts";
-import type { Frames } from "./frames.ts";
+import type { Frames, Picture } from "./frames.ts";
 import type { BatchSequence, FrameRef, ModelRef, SequenceResult } from "./jobs.ts";
 import { planShards } from "./packing.ts";
 import type { Pool } from "./pool.ts";
@@ -59,20 +59,26 @@ export async function runBatch(
   });
 
   function sendPack(members: readonly Datum[], shard: number): Promise<SequenceResult[]> {
-    const pictures = new Map<string, Image>();
-    for (const { input } of members) for (const { image } of input.images) pictures.set(image.hash, image);
+    const pictures = new Map<string, Picture>();
+    for (const { input } of members) for (const picture of input.images) pictures.set(nameOf(picture), picture);
     const place = new Map([...pictures.keys()].map((hash, index) => [hash, index]));
-    return frames.withPatches(model.folder, [...pictures.values()], (found) => {
+    return frames.withPatches(model.folder, [...pictures.values()], async (found) => {
       const sequences = members.map(({ input, ...arrays }): BatchSequence => {
-        const spans = input.images.map(({ start, length, image }) => {
-          const index = place.get(image.hash) as number;
+        const spans = input.images.map(({ start, length, ...picture }) => {
+          const index = place.get(nameOf(picture)) as number;
           checkSpan(length, found[index] as FrameRef, model);
           return { start, image: index };
         });
         return { ...ownArrays(arrays), ids: own(input.ids), spans };
       });
+      const pixels = members.map(({ input }) =>
+        input.images.map(
+          (picture) => (found[place.get(nameOf(picture)) as number] as FrameRef).pixels ?? nameOf(picture),
+        ),
+      );
       const learn = learning && { loss: learning.loss, gradient: learning.gradient(shard) };
-      return pool.run({ kind: "pack", model, sequences, frames: found, ...(learn && { learn }) });
+      const results = await pool.run({ kind: "pack", model, sequences, frames: found, ...(learn && { learn }) });
+      return results.map((result, i) => ({ ...result, pictures: pixels[i] ?? [] }));
     });
   }
 

@@ -1,6 +1,7 @@
 /** Zero drift: what the sampler reports is what the learner computes, bit for bit, so a ratio to the sampling policy is exactly 1. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Learner, ModelInput, Sampler } from "../engine.ts";
+import type { ModelInput } from "../../core/model-input.ts";
+import type { Learner, Sampler } from "../engine.ts";
 import { NativeEngine } from "./engine.ts";
 import { type Played, playEpisode, type TestModel, tinyImages, tinyModel } from "./test-model.ts";
 

@@ -2,8 +2,11 @@
  * The embedded engine: a Qwen3-VL that samples and learns inside this process, on worker threads. One pool of workers and one store of pictures serve
  * all its learners and samplers.
  */
+import { type ChatModel, chatModel } from "../../model/chat.ts";
+import { loadFolder } from "../../model/folder.ts";
 import type { Capabilities, Engine, Learner, LearnerSpec, Sampler } from "../engine.ts";
 import { EngineError } from "../errors.ts";
+import { LOSS_SCHEMAS } from "../loss-schemas.ts";
 import { Frames } from "./frames.ts";
 import type { LoadedModel, ModelRef } from "./jobs.ts";
 import { NativeLearner } from "./learner.ts";
@@ -26,9 +29,16 @@ export class NativeEngine implements Engine {
   readonly capabilities: Capabilities = {
     critic: true,
     lora: true,
-    customLosses: true,
-    inPlaceSwap: false,
+    fullTuning: true,
+    temperature: true,
+    visionMask: true,
+    entropy: true,
+    discard: true,
+    exactLogprobs: true,
+    losses: Object.keys(LOSS_SCHEMAS),
+    regularizers: ["kl", "entropy"],
     optimizers: ["adamw", "muon"],
+    weights: "snapshot",
   };
   readonly pool: Pool;
   readonly #frames: Frames;
@@ -61,6 +71,11 @@ export class NativeEngine implements Engine {
   async sampler(folder: string): Promise<Sampler> {
     const loaded = await this.#load({ folder, head: "lm", seed: 0 });
     return this.#open({ ...loaded, head: "lm", id: this.#models++, revision: 0 }, 0);
+  }
+
+  /** Refuses architectures that this engine does not run. */
+  async chat(folder: string): Promise<ChatModel> {
+    return chatModel(await loadFolder(folder));
   }
 
   /** What sampling has cost so far. */

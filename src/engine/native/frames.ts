@@ -3,7 +3,7 @@
  * distinct frame is preprocessed once and, for each version of the weights, encoded once, however many turns, siblings and workers show it.
  * Both stores forget the least recently used. Buffers of patches are large and are used again.
  */
-import type { Image } from "../../core/image.ts";
+import { type ImageSpan, nameOf } from "../../core/model-input.ts";
 import { EngineError } from "../errors.ts";
 import type { FeatureRef, FrameRef, FrameShape, ModelRef, RawPicture } from "./jobs.ts";
 import { type Pool, reviveError } from "./pool.ts";
@@ -21,10 +21,12 @@ const MOST_SEEN = 100_000;
 /** A picture through the eyes of certain weights. */
 export type SeenFrame = { readonly frame: FrameShape; readonly features: FeatureRef };
 type Entry = { readonly size: string; users: number; frame: Promise<FrameRef>; ready: FrameRef | undefined };
+/** A picture, and what a renderer made of it. */
+export type Picture = Pick<ImageSpan, "image" | "features">;
 type Tell = (frame: FrameRef | Error) => void;
 type Wish = {
   readonly model: ModelRef;
-  readonly image: Image;
+  readonly picture: Picture;
   readonly resolve: (seen: SeenFrame) => void;
   readonly reject: (error: Error) => void;
 };
@@ -56,8 +58,12 @@ export class Frames {
   }
 
   /** Runs `use` with the patches of these pictures; they stay put until it ends. */
-  async withPatches<T>(folder: string, images: readonly Image[], use: (frames: FrameRef[]) => Promise<T>): Promise<T> {
-    const entries = images.map((image) => this.#entry(folder, image));
+  async withPatches<T>(
+    folder: string,
+    pictures: readonly Picture[],
+    use: (frames: FrameRef[]) => Promise<T>,
+  ): Promise<T> {
+    const entries = pictures.map((picture) => this.#entry(folder, picture));
     for (const entry of entries) entry.users += 1;
     try {
       return await use(await Promise.all(entries.map((entry) => entry.frame)));
@@ -68,16 +74,17 @@ export class Frames {
   }
 
   /** What these weights see in a picture. */
-  async features(model: ModelRef, image: Image): Promise<SeenFrame> {
-    const key = `${model.id}:${model.revision}:${image.hash}`;
+  async features(model: ModelRef, picture: Picture): Promise<SeenFrame> {
+    const name = nameOf(picture);
+    const key = `${model.id}:${model.revision}:${name}`;
     const known = this.#features.get(key);
     if (known !== undefined) {
       this.#features.delete(key);
       this.#features.set(key, known);
       return known.seen;
     }
-    this.#count(model.id, image.hash);
-    const entry = { model: model.id, bytes: 0, seen: this.#encode(model, image) };
+    this.#count(model.id, name);
+    const entry = { model: model.id, bytes: 0, seen: this.#encode(model, picture) };
     this.#features.set(key, entry);
     try {
       const found = await entry.seen;
@@ -104,10 +111,10 @@ export class Frames {
   }
 
   /** Episodes end their turns together: what they then show goes to the workers in a few jobs, not in one for each picture. */
-  #encode(model: ModelRef, image: Image): Promise<SeenFrame> {
+  #encode(model: ModelRef, picture: Picture): Promise<SeenFrame> {
     return new Promise((resolve, reject) => {
       if (this.#wishes.length === 0) setImmediate(() => this.#grant());
-      this.#wishes.push({ model, image, resolve, reject });
+      this.#wishes.push({ model, picture, resolve, reject });
     });
   }
 
@@ -128,8 +135,8 @@ export class Frames {
     const held: { readonly wish: Wish; readonly entry: Entry; readonly raw?: RawPicture; readonly tell?: Tell }[] = [];
     for (const wish of wishes) {
       try {
-        const known = this.#known(model.folder, wish.image);
-        const found = known ? { entry: known } : this.#expect(model.folder, wish.image);
+        const known = this.#known(model.folder, wish.picture);
+        const found = known ? { entry: known } : this.#expect(model.folder, wish.picture);
         found.entry.users += 1;
         held.push({ wish, ...found });
       } catch (error) {
@@ -147,7 +154,7 @@ export class Frames {
           wish.reject(error);
           continue;
         }
-        const { hash } = wish.image;
+        const hash = nameOf(wish.picture);
         const { patches: _, ...shape } = one.frame;
         tell?.({ hash, ...one.frame });
         wish.resolve({ frame: { hash, ...shape }, features: one.features });
@@ -172,17 +179,18 @@ export class Frames {
     this.#encoded += 1;
   }
 
-  #entry(folder: string, image: Image): Entry {
-    const known = this.#known(folder, image);
+  #entry(folder: string, picture: Picture): Entry {
+    const known = this.#known(folder, picture);
     if (known !== undefined) return known;
-    const { entry, raw, tell } = this.#expect(folder, image);
-    this.#pool.run({ kind: "preprocess", folder, ...raw }).then((frame) => tell({ hash: image.hash, ...frame }), tell);
+    const { entry, raw, tell } = this.#expect(folder, picture);
+    const hash = nameOf(picture);
+    this.#pool.run({ kind: "preprocess", folder, ...raw }).then((frame) => tell({ hash, ...frame }), tell);
     return entry;
   }
 
   /** The patches of a picture, used last. */
-  #known(folder: string, image: Image): Entry | undefined {
-    const key = `${folder}:${image.hash}`;
+  #known(folder: string, picture: Picture): Entry | undefined {
+    const key = `${folder}:${nameOf(picture)}`;
     const entry = this.#patches.get(key);
     if (entry === undefined) return undefined;
     this.#patches.delete(key);
@@ -191,15 +199,16 @@ export class Frames {
   }
 
   /** A place for the patches of a new picture; `tell` brings them, or why there are none. */
-  #expect(folder: string, image: Image): { readonly entry: Entry; readonly raw: RawPicture; readonly tell: Tell } {
-    const { width, height, hash } = image;
+  #expect(folder: string, picture: Picture): { readonly entry: Entry; readonly raw: RawPicture; readonly tell: Tell } {
+    const { image, features } = picture;
+    const { width, height } = image;
     if (width * height > MOST_PIXELS) {
       throw new EngineError(
         `A ${width}×${height} picture is too large for the embedded engine, which takes up to ${MOST_PIXELS} pixels. Make it smaller first.`,
       );
     }
-    const key = `${folder}:${hash}`;
-    const size = `${folder}:${width}x${height}`;
+    const key = `${folder}:${nameOf(picture)}`;
+    const size = `${folder}:${features?.grid.join("x") ?? `${width}x${height}`}`;
     const into = this.#spare.get(size)?.pop();
     this.#spareBytes -= into?.byteLength ?? 0;
     // A view of a larger buffer would take all of it along.
@@ -218,7 +227,8 @@ export class Frames {
     frame.catch(() => {
       if (this.#patches.get(key) === entry) this.#patches.delete(key);
     });
-    return { entry, raw: { image: { width, height, data }, ...(into && { into }) }, tell };
+    const raw = { image: { width, height, data }, ...(features && { features }), ...(into && { into }) };
+    return { entry, raw, tell };
   }
 
   #trimPatches(): void {

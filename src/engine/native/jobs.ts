@@ -2,6 +2,7 @@
  * What the main thread and its workers say to each other. All of it survives structured cloning; weights, gradients, patches and vision features
  * are shared memory, so a message is small. A job names all it works on: a worker that never saw a model can do the job.
  */
+import type { Features } from "../../core/model-input.ts";
 import type { ModelConfig } from "../../model/config.ts";
 import type { LoraSpec, OptimizerParams, Sample, SamplingParams } from "../engine.ts";
 import type { LossArrays, MetricSums, PolicyLoss, ValueLoss } from "../losses.ts";
@@ -28,11 +29,16 @@ export type ModelRef = {
 /** A picture as the model sees it, by the hash of its pixels; the grid is in patches. */
 export type FrameShape = { readonly hash: string; readonly gridH: number; readonly gridW: number };
 /** With its patches, in shared memory. */
-export type FrameRef = FrameShape & { readonly patches: SharedArrayBuffer };
+export type FrameRef = FrameShape & {
+  readonly patches: SharedArrayBuffer;
+  /** Hash of the pixels that the patches were cut from; absent where a renderer cut them. */
+  readonly pixels?: string;
+};
 
-/** `into` is a buffer that held a picture of the same size. */
+/** `features` are used as they are; the pixels are not looked at then. `into` is a buffer that held a picture of the same size. */
 export type RawPicture = {
   readonly image: { readonly width: number; readonly height: number; readonly data: Uint8Array };
+  readonly features?: Features;
   readonly into?: SharedArrayBuffer;
 };
 
@@ -52,6 +58,8 @@ export type SequenceResult = {
   /** Log-probabilities, or values. */
   readonly outputs: Float32Array;
   readonly entropy?: Float32Array;
+  /** Hashes of the pixels of its pictures, where they are known. */
+  readonly pictures?: readonly string[];
   readonly loss?: { readonly sum: number; readonly tokens: number; readonly metrics: MetricSums };
 };
 
@@ -122,6 +130,8 @@ export type Jobs = {
       ids: Int32Array;
       spans: readonly SampleSpan[];
       params: SamplingParams;
+      /** Tell of every id as it is drawn. */
+      stream: boolean;
     },
     SampleResult,
   ];
@@ -145,6 +155,8 @@ export type Note =
 export type WorkerPlace = { readonly pool: number; readonly threads: number };
 
 export type Request = { readonly id: number; readonly job: Job } | Note;
+/** An id that a sample under way drew. */
+export type Drawn = { readonly drawn: number; readonly id: number; readonly logprob: number };
 export type Reply = { readonly id: number; readonly result?: unknown; readonly error?: WireError };
 /** Errors lose their class between threads. */
 export type WireError = { readonly name: string; readonly message: string; readonly stack?: string };

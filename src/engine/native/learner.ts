@@ -204,6 +204,7 @@ export class NativeLearner implements Learner {
       finite,
       metrics: { tokens, ...meanMetrics(metrics) },
       outputs: results.map(({ outputs }) => outputs),
+      pictures: results.map(({ pictures = [] }) => pictures),
     };
   }
 

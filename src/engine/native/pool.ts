@@ -11,12 +11,13 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { ConfigError, DataError, errorMessage, ImageError } from "../../core/errors.ts";
 import { EngineError } from "../errors.ts";
-import type { Job, JobResult, Note, Reply, WorkerPlace } from "./jobs.ts";
+import type { Drawn, Job, JobResult, Note, Reply, WorkerPlace } from "./jobs.ts";
 
 type Pending = {
   readonly resolve: (value: never) => void;
   readonly reject: (error: Error) => void;
   readonly exclusive: boolean;
+  readonly onToken?: (id: number, logprob: number) => void;
 };
 type Queued = { readonly job: Job; readonly resolve: (value: never) => void; readonly reject: (error: Error) => void };
 
@@ -56,11 +57,15 @@ export class Pool {
   }
 
   /** Gives a job to this worker now, beside whatever it does. `id` names it for notes. */
-  send<J extends Job>(worker: number, job: J): { id: number; result: Promise<JobResult<J>> } {
+  send<J extends Job>(
+    worker: number,
+    job: J,
+    onToken?: (id: number, logprob: number) => void,
+  ): { id: number; result: Promise<JobResult<J>> } {
     const id = this.#nextId++;
     const result = new Promise<JobResult<J>>((resolve, reject) => {
       if (this.#closed) return reject(closedError());
-      this.#post(this.#slot(worker), id, job, { resolve, reject, exclusive: false });
+      this.#post(this.#slot(worker), id, job, { resolve, reject, exclusive: false, ...(onToken && { onToken }) });
     });
     return { id, result };
   }
@@ -109,8 +114,11 @@ export class Pool {
     const worker = startWorker({ pool: this.#number, threads: this.threads });
     worker.unref();
     let cause = "it ended without a word";
-    worker.on("message", (replies: readonly Reply[]) => {
-      for (const reply of replies) this.#settle(slot, reply);
+    worker.on("message", (messages: readonly (Reply | Drawn)[]) => {
+      for (const message of messages) {
+        if ("drawn" in message) slot.pending.get(message.drawn)?.onToken?.(message.id, message.logprob);
+        else this.#settle(slot, message);
+      }
     });
     worker.on("error", (error) => {
       cause = errorMessage(error);

@@ -16,6 +16,7 @@ export type SampleRequest = {
   readonly params: SamplingParams;
   /** For stop strings. */
   readonly stream?: TokenStream;
+  readonly onToken?: (id: number, logprob: number) => void;
   readonly resolve: (result: SampleResult) => void;
   readonly reject: (error: Error) => void;
 };
@@ -69,6 +70,7 @@ export class Drawing {
     }
     this.#ids.push(id);
     this.#logprobs.push(logprob);
+    this.request.onToken?.(id, logprob);
     if (params.rawLogprobs) this.#raw.push(raw[offset + id] as number);
     if (params.topLogprobs !== undefined) {
       this.#top.push(likeliest(logprobs, offset, vocab, params, params.topLogprobs));

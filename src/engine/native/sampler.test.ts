@@ -2,9 +2,10 @@ import { cp, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Image } from "../../core/image.ts";
+import type { ModelInput } from "../../core/model-input.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { loadFolder } from "../../model/folder.ts";
-import type { Datum, ModelInput, Sampler, SamplingParams } from "../engine.ts";
+import type { Datum, Sampler, SamplingParams } from "../engine.ts";
 import { NativeEngine } from "./engine.ts";
 import { Growing, playEpisode, type TestModel, tinyImages, tinyModel } from "./test-model.ts";
 
@@ -43,6 +44,53 @@ function scored(input: ModelInput, temperature = 1): Datum {
   const targets = Int32Array.from(input.ids, (_, i) => input.ids[i + 1] ?? -1);
   return { input, targets, weights: new Float32Array(input.ids.length), temperature };
 }
+
+describe("streaming", () => {
+  test("every id comes as it is drawn, in order, before the sample is whole", async () => {
+    const heard: { id: number; logprob: number; whole: boolean }[] = [];
+    let whole = false;
+    const sample = await sampler.sample(prompt(2), plain, {
+      sequence: "streamed",
+      onToken: (id, logprob) => heard.push({ id, logprob, whole }),
+    });
+    whole = true;
+    sampler.release("streamed");
+    expect(heard.map(({ id }) => id)).toEqual([...sample.ids]);
+    expect(heard.map(({ logprob }) => Math.fround(logprob))).toEqual([...sample.logprobs]);
+    expect(heard.some((one) => one.whole)).toBe(false);
+    // A stream changes nothing about what is drawn.
+    expect((await draw({}, prompt(2))).ids).toEqual(sample.ids);
+  });
+});
+
+describe("processed pictures", () => {
+  test("are used as they are, by sampling and by scoring, whatever picture stands beside them", async () => {
+    const { processor } = await loadFolder(model.folder);
+    const [shown, other] = [
+      images[1]!,
+      new Image(images[1]!.width, images[1]!.height, new Uint8Array(images[1]!.data.length)),
+    ];
+    const random = () => new NumpyRandom(9);
+    const real = new Growing(model.config).words(random(), 4).show(shown).words(random(), 3).input();
+    const { patches, gridH, gridW } = processor.preprocess(shown);
+    const features = {
+      hash: "made elsewhere",
+      grid: [1, gridH, gridW] as const,
+      dtype: "float32" as const,
+      data: new Uint8Array(patches.buffer, patches.byteOffset, patches.byteLength),
+    };
+    const given = { ids: real.ids, images: real.images.map((span) => ({ ...span, image: other, features })) };
+    const blank = { ids: real.ids, images: real.images.map((span) => ({ ...span, image: other })) };
+    const expected = await draw({}, real);
+    expect(await draw({}, given)).toEqual(expected);
+    expect((await draw({}, blank)).logprobs).not.toEqual(expected.logprobs);
+    const [own, carried] = await sampler.score([scored(real), scored(given)]);
+    expect(carried).toEqual(own);
+    const short = { ...features, hash: "short", data: features.data.slice(4) };
+    const broken = { ids: real.ids, images: real.images.map((span) => ({ ...span, features: short })) };
+    await expect(draw({}, broken)).rejects.toThrow(/processed picture/);
+  });
+});
 
 describe("drawing", () => {
   test("the same seed draws the same ids, another seed others, and a longer sample begins with the shorter", async () => {

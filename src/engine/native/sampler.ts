@@ -2,7 +2,8 @@
  * The embedded sampler: a snapshot of weights. Each sequence belongs to one worker, where its keys and values stay between turns; its pictures are
  * encoded before its prompt is handed over.
  */
-import type { Datum, ModelInput, Sample, SampleContext, Sampler, SamplingParams, Scores } from "../engine.ts";
+import type { ModelInput } from "../../core/model-input.ts";
+import type { Datum, Sample, SampleContext, Sampler, SamplingParams, Scores } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { checkBatch, checkInput, checkSpan, own, runBatch, type Workshop } from "./batch.ts";
 import type { ModelRef, SampleSpan } from "./jobs.ts";
@@ -55,7 +56,7 @@ export class NativeSampler implements Sampler {
   async #sample(
     prompt: ModelInput,
     params: SamplingParams,
-    { sequence, signal, onSeen }: SampleContext,
+    { sequence, signal, onSeen, onToken }: SampleContext,
   ): Promise<Sample> {
     signal?.throwIfAborted();
     const room = this.#model.config.text.maxPositions - prompt.ids.length;
@@ -65,8 +66,8 @@ export class NativeSampler implements Sampler {
       );
     }
     const spans = await Promise.all(
-      prompt.images.map(async ({ start, length, image }): Promise<SampleSpan> => {
-        const { frame, features } = await this.#host.frames.features(this.#model, image);
+      prompt.images.map(async ({ start, length, ...picture }): Promise<SampleSpan> => {
+        const { frame, features } = await this.#host.frames.features(this.#model, picture);
         checkSpan(length, frame, this.#model);
         return { start, length, frame, features };
       }),
@@ -76,7 +77,7 @@ export class NativeSampler implements Sampler {
     this.#checkOpen();
     const { pool, counts } = this.#host;
     const worker = this.#home(sequence);
-    const { id, result } = pool.send(worker, {
+    const job = {
       kind: "sample",
       model: this.#model,
       sequence,
@@ -84,7 +85,9 @@ export class NativeSampler implements Sampler {
       spans,
       // A full context ends the sample as maxTokens does.
       params: { ...params, maxTokens: Math.min(params.maxTokens, room) },
-    });
+      stream: onToken !== undefined,
+    } as const;
+    const { id, result } = pool.send(worker, job, onToken);
     this.#track(result);
     const { sample, cached, prefilled } = await abortable(result, signal, () =>
       pool.note({ note: "abort", model: this.#model.id, id }, worker),

@@ -2,11 +2,12 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Image } from "../../core/image.ts";
+import type { ImageSpan, ModelInput } from "../../core/model-input.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import type { ModelConfig } from "../../model/config.ts";
 import { createFolder } from "../../model/folder.ts";
 import { TINY_CORPUS, temporaryFolder } from "../../model/test-folder.ts";
-import type { Datum, ImageSpan, ModelInput, Sampler, SamplingParams } from "../engine.ts";
+import type { Datum, Sampler, SamplingParams } from "../engine.ts";
 
 export type TestModel = {
   readonly folder: string;

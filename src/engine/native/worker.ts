@@ -4,7 +4,7 @@ import { Image } from "../../core/image.ts";
 import type { TokenStream } from "../../model/tokenizer.ts";
 import { EngineError } from "../errors.ts";
 import { loadModel, restoreModel, saveModel } from "./files.ts";
-import type { Job, JobOf, Jobs, Note, Reply, Request, WireError, WorkerPlace } from "./jobs.ts";
+import type { Drawn, Job, JobOf, Jobs, Note, Reply, Request, WireError, WorkerPlace } from "./jobs.ts";
 import { computing, kernelInfo } from "./kernels/index.ts";
 import { Models } from "./models.ts";
 import type { ImageFeatures } from "./network.ts";
@@ -35,11 +35,16 @@ const handlers: {
   sample,
 };
 
-async function preprocess({ folder, image, into }: Jobs["preprocess"][0]): Promise<Jobs["preprocess"][1]> {
+async function preprocess({ folder, image, features, into }: Jobs["preprocess"][0]): Promise<Jobs["preprocess"][1]> {
   const { processor } = await known().folder(folder);
   return compute(() => {
-    const { patches, gridH, gridW } = processor.preprocess(new Image(image.width, image.height, image.data));
-    return { patches: share(patches, into), gridH, gridW };
+    if (features !== undefined) {
+      const { patches, gridH, gridW } = processor.unpack(features);
+      return { patches: share(patches, into), gridH, gridW };
+    }
+    const picture = new Image(image.width, image.height, image.data);
+    const { patches, gridH, gridW } = processor.preprocess(picture);
+    return { patches: share(patches, into), gridH, gridW, pixels: picture.hash };
   });
 }
 
@@ -100,7 +105,7 @@ function update({ model, gradients, moments, from, to, move }: JobOf<"update">):
 const opening = new Set<number>();
 
 async function sample(job: JobOf<"sample">, id: number): Promise<Jobs["sample"][1]> {
-  const { model, sequence, ids, spans, params } = job;
+  const { model, sequence, ids, spans, params, stream: wanted } = job;
   const decoder = known().decoder(model);
   let stream: TokenStream | undefined;
   if (params.stopStrings?.length) {
@@ -110,7 +115,18 @@ async function sample(job: JobOf<"sample">, id: number): Promise<Jobs["sample"][
     stream = tokenizer.stream();
   }
   return new Promise((resolve, reject) => {
-    decoder.submit({ id, sequence, ids, spans, params, resolve, reject, ...(stream && { stream }) });
+    const onToken = wanted ? (drawn: number, logprob: number) => post({ drawn: id, id: drawn, logprob }) : undefined;
+    decoder.submit({
+      id,
+      sequence,
+      ids,
+      spans,
+      params,
+      resolve,
+      reject,
+      ...(stream && { stream }),
+      ...(onToken && { onToken }),
+    });
   });
 }
 
@@ -154,10 +170,10 @@ function wireError(error: unknown): WireError {
 }
 
 /** Samples that end in the same tick are answered in one message: waking the other thread is what costs. */
-let outbox: Reply[] = [];
+let outbox: (Reply | Drawn)[] = [];
 
-function post(reply: Reply): void {
-  outbox.push(reply);
+function post(message: Reply | Drawn): void {
+  outbox.push(message);
   if (outbox.length > 1) return;
   queueMicrotask(() => {
     parentPort?.postMessage(outbox);

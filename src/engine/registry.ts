@@ -1,0 +1,81 @@
+/**
+ * Engines by name: a recipe says `engine: "native"` or an object with settings, a command says `--engine`, and this makes it. Nothing else constructs an
+ * engine. `name@host:port` attaches to one that runs elsewhere.
+ */
+import { z } from "zod";
+import { ConfigError } from "../core/errors.ts";
+import type { Json } from "../core/json.ts";
+import type { Engine } from "./engine.ts";
+import { NativeEngine } from "./native/engine.ts";
+import { readOptions } from "./options.ts";
+
+/** A name, or a name with settings. */
+export type EngineConfig = string | { readonly name: string; readonly [setting: string]: Json };
+
+export type EngineDefinition<S extends z.ZodObject = z.ZodObject> = {
+  /** What may stand beside the name. */
+  readonly settings: S;
+  /** One line for `saccade doctor` and errors. */
+  readonly about: string;
+  /** It may run elsewhere: `name@host:port`. */
+  readonly attachable?: boolean;
+  open(settings: z.output<S>, address: string | undefined): Engine | Promise<Engine>;
+};
+
+/** For recipes. The settings are read by the engine's own schema: `checkEngineConfig`. */
+export const engineConfig = z.union([
+  z.string().min(1),
+  z.looseObject({ name: z.string().min(1).default("native") }),
+]) as unknown as z.ZodType<EngineConfig>;
+
+const engines = new Map<string, EngineDefinition>();
+
+export function registerEngine<S extends z.ZodObject>(name: string, definition: EngineDefinition<S>): void {
+  if (!/^[a-z][a-z0-9-]*$/.test(name)) {
+    throw new ConfigError(`An engine's name is small letters, digits and dashes, got "${name}".`);
+  }
+  if (engines.has(name)) throw new ConfigError(`There is an engine "${name}" already; choose another name.`);
+  engines.set(name, definition as unknown as EngineDefinition);
+}
+
+export function engineNames(): string[] {
+  return [...engines.keys()];
+}
+
+export function nameOfEngine(config: EngineConfig): string {
+  return typeof config === "string" ? config : config.name;
+}
+
+/** Throws when there is no such engine, or its settings are wrong. */
+export function checkEngineConfig(config: EngineConfig): void {
+  resolveEngine(config);
+}
+
+export async function openEngine(config: EngineConfig = "native"): Promise<Engine> {
+  const { definition, settings, address } = resolveEngine(config);
+  return definition.open(settings, address);
+}
+
+function resolveEngine(config: EngineConfig) {
+  const { name: named, ...given } = typeof config === "string" ? { name: config } : config;
+  const at = named.indexOf("@");
+  const name = at < 0 ? named : named.slice(0, at);
+  const address = at < 0 ? undefined : named.slice(at + 1);
+  const definition = engines.get(name);
+  if (definition === undefined) {
+    throw new ConfigError(`There is no engine "${name}". There are: ${engineNames().join(", ")}.`);
+  }
+  if (address !== undefined && definition.attachable !== true) {
+    throw new ConfigError(`The engine "${name}" runs in this process: leave @${address} out.`);
+  }
+  if (address !== undefined && !/^\S+:\d+$/.test(address)) {
+    throw new ConfigError(`${name}@ takes host:port, got "${address}".`);
+  }
+  return { definition, address, settings: readOptions(`Engine "${name}"`, definition.settings, given) };
+}
+
+registerEngine("native", {
+  about: "embedded, on the CPU",
+  settings: z.strictObject({ threads: z.int().min(1).optional() }),
+  open: ({ threads }) => new NativeEngine(threads === undefined ? {} : { threads }),
+});

@@ -1,0 +1,52 @@
+/** The sight probe of a run: episodes on evaluation seeds with real frames, and with grey ones. */
+import type { Sampler } from "../engine/engine.ts";
+import { isWorld } from "../envs/registry.ts";
+import { type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
+import { playGroups } from "../rollout/groups.ts";
+import type { EnvHost } from "../rollout/hosts.ts";
+import type { Trajectory } from "../rollout/trajectory.ts";
+import type { Recipe } from "./recipe.ts";
+import { evaluationSeeds } from "./requests.ts";
+import { againstGrey, probeSight, type SightReport } from "./sight.ts";
+
+export type ProbeOptions = {
+  readonly recipe: Recipe;
+  readonly sampler: Sampler;
+  readonly host: EnvHost;
+  readonly agent: Omit<TokenAgentOptions, "sampler" | "temperature">;
+};
+
+/** Whether the model looks: on real frames, whatever it trains on. */
+export async function probe(options: ProbeOptions): Promise<SightReport & { trajectories: Trajectory[] }> {
+  const trajectories = await play(options, false);
+  const { metrics, gaps } = await probeSight(options.sampler, trajectories);
+  const grey = await play(options, true);
+  return { trajectories, gaps, metrics: { ...metrics, ...(grey.length > 0 && againstGrey(trajectories, grey)) } };
+}
+
+/** Environments that are no worlds can't be greyed. */
+async function play({ recipe, sampler, host, agent }: ProbeOptions, blindfold: boolean): Promise<Trajectory[]> {
+  const seeds = evaluationSeeds(recipe).slice(0, recipe.sight.episodes);
+  const requests = recipe.envs.flatMap(({ env, options }) => {
+    const canGrey = isWorld(env);
+    if (blindfold && !canGrey) return [];
+    return seeds.slice(0, Math.ceil(seeds.length / recipe.envs.length)).map((seed) => ({
+      env: { id: env, options: canGrey ? { ...options, blindfold } : options },
+      seed,
+      siblings: 1,
+    }));
+  });
+  const trajectories: Trajectory[] = [];
+  for await (const group of playGroups(requests, {
+    agent: tokenAgent({ ...agent, temperature: 1, sampler: () => sampler }),
+    host,
+    samplingSeed: recipe.seed,
+    live: recipe.rollout.live,
+    retries: recipe.rollout.retries,
+    stepTimeoutMs: recipe.rollout.stepTimeoutMs,
+    episodeTimeoutMs: recipe.rollout.episodeTimeoutMs,
+  })) {
+    trajectories.push(...group.trajectories);
+  }
+  return trajectories;
+}
