@@ -1,0 +1,128 @@
+"""Keys and values of sequences: [layers][slots, length, heads, d]. A sequence owns a slot between its turns; when slots run short, the sequence
+that waited longest gives up its own. All slots are as long as the longest sequence needed so far, in powers of two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .attention import bucket
+from .network import Network, Span
+
+SMALLEST = 256
+MOST_BYTES = {"cpu": 1024**3, "cuda": 32 * 1024**3}
+MOST_SLOTS = 512
+
+
+@dataclass
+class Held:
+    """The first `filled` of `ids`, with their pictures, lie in `slot`."""
+
+    slot: int
+    ids: np.ndarray
+    spans: tuple[Span, ...]
+    filled: int = 0
+    active: bool = False
+    released: bool = False
+    """The episode is over: goes when it is no longer active."""
+
+
+@dataclass
+class KvCache:
+    network: Network
+    most_bytes: int
+    length: int = SMALLEST
+    slots: int = 0
+    keys: list[Tensor] = field(default_factory=list)
+    values: list[Tensor] = field(default_factory=list)
+    held: dict[str, Held] = field(default_factory=dict)
+    """By sequence, in the order of their last turn."""
+    free: list[int] = field(default_factory=list)
+    generation: int = 0
+    """Grows when the tensors are new: what was captured over the old ones is void."""
+
+    @staticmethod
+    def of(network: Network, most_bytes: int | None = None) -> KvCache:
+        cache = KvCache(network, most_bytes or MOST_BYTES.get(network.device.type, MOST_BYTES["cpu"]))
+        cache._allocate(SMALLEST, 0)
+        return cache
+
+    def take(self, sequence: str, ids: np.ndarray, spans: tuple[Span, ...]) -> Held | None:
+        """A slot for a new sequence, or none while all are in use."""
+        if not self.free:
+            idle = next((name for name, held in self.held.items() if not held.active), None)
+            if idle is None:
+                return None
+            self.drop(idle)
+        held = Held(self.free.pop(), ids, spans)
+        self.held[sequence] = held
+        return held
+
+    def drop(self, sequence: str) -> None:
+        held = self.held.pop(sequence, None)
+        if held is not None:
+            self.free.append(held.slot)
+
+    def settle(self, sequence: str, failed: bool) -> None:
+        """A sample is over. After an error nobody knows what the slot holds."""
+        held = self.held.get(sequence)
+        if held is None:
+            return
+        held.active = False
+        if failed or held.released:
+            self.drop(sequence)
+        else:
+            self.held[sequence] = self.held.pop(sequence)
+
+    def release(self, sequence: str) -> None:
+        held = self.held.get(sequence)
+        if held is None:
+            return
+        held.released = True
+        if not held.active:
+            self.drop(sequence)
+
+    def clear(self) -> None:
+        for sequence in list(self.held):
+            self.drop(sequence)
+
+    def copy(self, source: int, target: int, count: int) -> None:
+        for tensor in (*self.keys, *self.values):
+            tensor[target, :count] = tensor[source, :count]
+
+    def reach(self, length: int) -> None:
+        """Makes every slot at least this long."""
+        if length > self.length:
+            self._allocate(max(SMALLEST, bucket(length)), self.length)
+
+    def _allocate(self, length: int, keep: int) -> None:
+        text = self.network.config.text_config
+        heads, width, dtype = text.num_key_value_heads, self.network.head_dim, self.network.compute
+        each = 2 * text.num_hidden_layers * length * heads * width * dtype.itemsize
+        active = sum(held.active for held in self.held.values())
+        slots = max(1, active, min(MOST_SLOTS, self.most_bytes // each))
+        # Idle sequences that no longer fit go, those that waited longest first.
+        for name in [name for name, held in self.held.items() if not held.active]:
+            if len(self.held) <= slots:
+                break
+            self.drop(name)
+        moved = {held.slot: place for place, held in enumerate(self.held.values())}
+        old, new = list(moved), list(moved.values())
+        for kind in ("keys", "values"):
+            layers = getattr(self, kind) or [None] * text.num_hidden_layers
+            for index, tensor in enumerate(layers):
+                # One slot more, for rows that only fill a batch.
+                wide = torch.zeros(slots + 1, length, heads, width, dtype=dtype, device=self.network.device)
+                if tensor is not None and old:
+                    wide[new, :keep] = tensor[old, :keep]
+                layers[index] = wide
+            setattr(self, kind, layers)
+        for held in self.held.values():
+            held.slot = moved[held.slot]
+        self.length, self.slots = length, slots
+        self.free = [slot for slot in range(slots - 1, -1, -1) if slot not in set(new)]
+        self.generation += 1

@@ -1,0 +1,220 @@
+"""Sampling: what is sampled is what the learner scores, whatever ran beside it and however much was cached."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tiny import IMAGE, PICTURES, datum, tokens
+
+from saccade_torch.draw import SamplingParams, draw, draw_kept, keep
+from saccade_torch.errors import EngineError
+from saccade_torch.learner import Datum, Learner, Settings
+from saccade_torch.network import Span, Tokens
+from saccade_torch.sampler import Request, Sample, Sampler, shared_prefix
+
+CPU = torch.device("cpu")
+SETTINGS = Settings(CPU)
+
+
+@pytest.fixture(params=["qwen3", "qwen25-untied"])
+def learner(folders, request) -> Learner:
+    return Learner(folders[request.param], SETTINGS)
+
+
+def sampler_of(learner: Learner, **options) -> Sampler:
+    network, version = learner.publish()
+    return Sampler(network, SETTINGS, version, **options)
+
+
+def ask(sampler: Sampler, sequence: str, row: Tokens, **params) -> list:
+    """Submits; the list has the answer once it is there."""
+    box: list = []
+    given = dict(max_tokens=6, temperature=0.9, seed=3) | params
+    sampler.submit(Request(sequence, row, SamplingParams(**given), box.append))
+    return box
+
+
+def run(sampler: Sampler) -> None:
+    while sampler.busy:
+        sampler.tick()
+
+
+def sample(sampler: Sampler, sequence: str, row: Tokens, **params) -> Sample:
+    box = ask(sampler, sequence, row, **params)
+    run(sampler)
+    assert isinstance(box[0], Sample), box[0]
+    return box[0]
+
+
+def extend(row: Tokens, ids: list[int], pictures: int, seed: int) -> Tokens:
+    """What a turn appends: the reply, then more text and pictures."""
+    more = tokens(seed, pictures)
+    at = len(row.ids) + len(ids)
+    spans = tuple(Span(span.start + at, span.length, span.frame) for span in more.spans)
+    return Tokens(np.concatenate([row.ids, np.array(ids, dtype=np.int32), more.ids]), (*row.spans, *spans))
+
+
+def as_datum(row: Tokens, reply: Sample, temperature: float) -> Datum:
+    whole = np.concatenate([row.ids, np.array(reply.ids, dtype=np.int32)])
+    targets = np.full(len(whole), -1, dtype=np.int32)
+    targets[len(row.ids) - 1 : -1] = reply.ids
+    return Datum(Tokens(whole, row.spans), targets, (targets >= 0).astype(np.float32), temperature, {})
+
+
+def test_log_probabilities_of_several_turns_are_the_learners(learner):
+    sampler = sampler_of(learner)
+    for seed in range(3):
+        row = tokens(seed, seed)
+        for turn in range(4):
+            reply = sample(sampler, f"episode {seed}", row, temperature=0.7, seed=100 * seed + turn)
+            (scored, _), = learner.forward([as_datum(row, reply, 0.7)])
+            np.testing.assert_allclose(reply.logprobs, scored[len(row.ids) - 1 : -1], atol=1e-4)
+            assert turn == 0 or reply.cached >= cached - 1
+            cached = len(row.ids) + len(reply.ids)
+            row = extend(row, reply.ids, turn % 3, 50 + turn)
+
+
+def test_company_and_cache_change_nothing(learner):
+    rows = [tokens(seed, seed % 4) for seed in range(6)]
+    alone = []
+    for i, row in enumerate(rows):
+        alone.append(sample(sampler_of(learner), "x", row, seed=i))
+    crowded = sampler_of(learner)
+    crowded.budget = 7
+    boxes = [ask(crowded, f"sequence {i}", row, seed=i) for i, row in enumerate(rows)]
+    run(crowded)
+    again = [ask(crowded, f"sequence {i}", row, seed=i) for i, row in enumerate(rows)]
+    run(crowded)
+    for wanted, *others in zip(alone, boxes, again):
+        for (found,) in others:
+            assert found.ids == wanted.ids
+            np.testing.assert_allclose(found.logprobs, wanted.logprobs, atol=1e-4)
+    assert all(box[0].cached == len(row.ids) - 1 for box, row in zip(again, rows))
+
+
+def test_siblings_share_the_prompt_and_each_frame_is_encoded_once(learner):
+    sampler = sampler_of(learner)
+    row = tokens(2, 3)
+    boxes = [ask(sampler, f"sibling {i}", row, seed=i) for i in range(5)]
+    run(sampler)
+    assert sampler.counts["prefilledTokens"] == len(row.ids) + 4
+    assert sampler.seen.encoded == len({span.frame.key for span in row.spans})
+    assert len({tuple(box[0].ids) for box in boxes}) > 1
+
+
+def test_slots_that_run_short_evict_the_one_that_waited_longest(learner):
+    sampler = sampler_of(learner, cache_bytes=1)
+    assert sampler.cache.slots == 1
+    rows = [tokens(seed, 1) for seed in range(3)]
+    wanted = [sample(sampler_of(learner), "x", row, seed=i).ids for i, row in enumerate(rows)]
+    boxes = [ask(sampler, f"sequence {i}", row, seed=i) for i, row in enumerate(rows)]
+    run(sampler)
+    assert [box[0].ids for box in boxes] == wanted
+    assert list(sampler.cache.held) == ["sequence 2"]
+
+
+def test_the_cache_grows_and_keeps_what_it_holds(learner):
+    sampler = sampler_of(learner)
+    row, short = tokens(1, 2), tokens(2, 0)
+    sample(sampler, "short", short)
+    for turn in range(40):
+        row = extend(row, [1], 1, turn)
+        if len(row.ids) > 300:
+            break
+    box = ask(sampler, "long", row, max_tokens=20)
+    run(sampler)
+    assert sampler.cache.length == 512
+    assert box[0].ids == sample(sampler_of(learner), "x", row, max_tokens=20).ids
+    assert sample(sampler, "short", extend(short, [1], 0, 9)).cached > 0
+
+
+def test_vision_ids_are_never_sampled_and_all_others_can_be(learner):
+    top = sample(sampler_of(learner), "x", tokens(1, 1), max_tokens=2, top_logprobs=97, temperature=2.0).top
+    for row in top:
+        assert {id for id, _ in row} == set(range(97)) - {90, 91, 92, 93}
+        assert sum(np.exp(logprob) for _, logprob in row) == pytest.approx(1, abs=1e-5)
+
+
+def test_greedy_reports_temperature_one_and_raw_is_always_that(learner):
+    sampler = sampler_of(learner)
+    row = tokens(4, 1)
+    greedy = sample(sampler, "a", row, temperature=0, raw_logprobs=True, top_logprobs=1)
+    assert greedy.ids == [top[0][0] for top in greedy.top]
+    assert greedy.logprobs == greedy.raw
+    hot = sample(sampler, "b", row, temperature=1.7, raw_logprobs=True)
+    (scored, _), = learner.forward([as_datum(row, hot, 1.0)])
+    np.testing.assert_allclose(hot.raw, scored[len(row.ids) - 1 : -1], atol=1e-4)
+
+
+def test_log_probabilities_of_the_prompt_are_the_forwards(learner):
+    row = tokens(5, 2)
+    found = sample(sampler_of(learner), "a", row, prompt_logprobs=True, temperature=0.8).prompt
+    targets = np.full(len(row.ids), -1, dtype=np.int32)
+    targets[:-1] = np.where(row.ids[1:] < 90, row.ids[1:], -1)
+    (scored, _), = learner.forward([Datum(row, targets, np.zeros(len(row.ids), dtype=np.float32), 0.8, {})])
+    np.testing.assert_allclose(found[1:], scored[:-1], atol=1e-4)
+    assert found[0] == 0
+
+
+def test_an_abort_a_stop_id_and_a_full_context_end_samples(learner):
+    sampler = sampler_of(learner)
+    row = tokens(6, 0)
+    whole = sample(sampler, "a", row)
+    stopped = sample(sampler, "a", row, stop_ids=frozenset({whole.ids[2]}))
+    assert stopped.ids == whole.ids[: whole.ids.index(whole.ids[2]) + 1] and stopped.stop_reason == "stop"
+    box: list = []
+    request = Request("gone", row, SamplingParams(100, 1.0, 0), box.append)
+    sampler.submit(request)
+    sampler.tick()
+    sampler.abort(request)
+    assert not sampler.busy and box == []
+    long = Tokens(np.resize(row.ids, 510).astype(np.int32))
+    assert len(sample(sampler, "long", long, max_tokens=10).ids) == 2
+    full = ask(sampler, "full", Tokens(np.resize(row.ids, 512).astype(np.int32)))
+    assert isinstance(full[0], EngineError)
+    ask(sampler, "twice", row)
+    assert isinstance(ask(sampler, "twice", row)[0], EngineError)
+
+
+def test_weights_written_over_a_sampler_are_what_it_samples_from(learner):
+    loss = {"name": "cross_entropy"}
+    sampler = sampler_of(learner)
+    row = tokens(2, 2)
+    before = sample(sampler, "a", row)
+    for _ in range(3):
+        learner.forward_backward([datum(1, 2), datum(2, 2)], loss)
+        learner.step({"name": "adamw", "learningRate": 0.05})
+    _, version = learner.publish(sampler.network)
+    sampler.renew(version)
+    after = sample(sampler, "a", row)
+    assert after.cached == 0 and sampler.version == version
+    (scored, _), = learner.forward([as_datum(row, after, 0.9)])
+    np.testing.assert_allclose(after.logprobs, scored[len(row.ids) - 1 : -1], atol=1e-4)
+    assert np.abs(np.array(after.logprobs[:1]) - before.logprobs[:1]).max() > 1e-3
+
+
+def test_draws_follow_the_distribution_and_truncations_renormalise():
+    logprobs = torch.log_softmax(torch.tensor([[0.0, 1.0, -1.0, float("-inf"), 2.0]]), -1)
+    uniforms = torch.linspace(0, 1, 10001, dtype=torch.float64)[:-1]
+    drawn = draw(logprobs.expand(len(uniforms), -1).contiguous(), uniforms, torch.zeros(len(uniforms), dtype=torch.bool))
+    counts = torch.bincount(drawn, minlength=5) / len(uniforms)
+    assert torch.allclose(counts, logprobs[0].exp(), atol=1e-3)
+    for params, wanted in (
+        (SamplingParams(1, 1.0, 0, top_k=2), [4, 1]),
+        (SamplingParams(1, 1.0, 0, top_p=0.7), [4, 1]),
+        (SamplingParams(1, 1.0, 0, min_p=0.1), [4, 1, 0]),
+    ):
+        ids, kept = keep(logprobs[0], params)
+        assert ids.tolist() == wanted
+        assert float(kept.exp().sum()) == pytest.approx(1, abs=1e-6)
+        assert draw_kept(ids, kept, 0.0) == 0 and draw_kept(ids, kept, 0.9999999999) == len(wanted) - 1
+
+
+def test_prefixes_compare_pictures_by_key():
+    row = tokens(3, 2)
+    other = Tokens(row.ids, (row.spans[0], Span(row.spans[1].start, row.spans[1].length, PICTURES[0])))
+    assert shared_prefix(row, row) == len(row.ids)
+    expected = len(row.ids) if row.spans[1].frame.key == PICTURES[0].key else row.spans[1].start
+    assert shared_prefix(row, other) == expected
+    assert int(row.ids[row.spans[0].start]) == IMAGE
