@@ -1,0 +1,200 @@
+"""The worker's HTTP door. Bodies are msgpack; every request carries the key. Routes:
+
+POST /call     {op, …} → what the operation gives, or {error: {name, message}}
+POST /frames   {frames: […]}: pictures, each sent once
+PUT, GET /files/<bundle>/<path>, GET and DELETE /files/<bundle>: folders that travel, for callers that share no disk
+GET /health    who this is: an `instance` that changes when the process does
+
+A worker that a parent started ends with it: its standard input is a pipe, and closes when the parent dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import traceback
+import uuid
+from pathlib import Path
+from typing import Any, Awaitable, Callable
+
+import torch
+from aiohttp import web
+
+from . import __version__, wire
+from .errors import ConfigError, SaccadeError
+from .worker import Worker
+
+FOLDER_OPS = ("open_learner", "open_sampler", "export", "checkpoint", "restore")
+SAMPLER_OPS = ("sample", "score", "release", "close_sampler")
+MOST_BODY = 2 * 1024**3
+BUNDLE = "bundle:"
+"""A folder that begins with this lies among the files that travelled."""
+
+
+class Server:
+    def __init__(self, worker: Worker, key: str) -> None:
+        self.worker = worker
+        self.key = key
+        self.instance = uuid.uuid4().hex
+        self.scratch = Path(tempfile.mkdtemp(prefix="saccade-torch-"))
+        self.stopping = asyncio.Event()
+
+    def app(self) -> web.Application:
+        app = web.Application(client_max_size=MOST_BODY, middlewares=[self._guard])
+        app.router.add_get("/health", self._health)
+        app.router.add_post("/frames", self._frames)
+        app.router.add_post("/call", self._call)
+        app.router.add_put("/files/{bundle}/{path:.+}", self._put)
+        app.router.add_get("/files/{bundle}/{path:.+}", self._get)
+        app.router.add_get("/files/{bundle}", self._list)
+        app.router.add_delete("/files/{bundle}", self._delete)
+        return app
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if not hmac.compare_digest(given.encode(), self.key.encode()):
+            return reply({"error": {"name": "ConfigError", "message": "The key is wrong. Set SACCADE_TORCH_KEY to the worker's key."}}, 401)
+        try:
+            return await handler(request)
+        except web.HTTPException:
+            raise
+        except Exception as problem:
+            if not isinstance(problem, SaccadeError):
+                traceback.print_exception(problem)
+            return reply(wire.error_body(problem), 400)
+
+    async def _health(self, _: web.Request) -> web.StreamResponse:
+        settings = self.worker.settings
+        return reply(
+            {
+                "instance": self.instance,
+                "version": __version__,
+                "torch": torch.__version__,
+                "device": str(settings.device) if settings.device.type == "cpu" else torch.cuda.get_device_name(settings.device),
+                "dtype": str(settings.compute).removeprefix("torch."),
+                "stats": self.worker.stats(),
+            }
+        )
+
+    async def _frames(self, request: web.Request) -> web.StreamResponse:
+        given = wire.unpack(await request.read())
+        self.worker.frames.put([wire.read_frame(frame) for frame in given["frames"]])
+        return reply({})
+
+    async def _call(self, request: web.Request) -> web.StreamResponse:
+        given = wire.unpack(await request.read())
+        op = given["op"]
+        if op in FOLDER_OPS:
+            given["folder"] = self._place(given["folder"])
+        if op == "sample" and given.get("stream"):
+            return await self._stream(request, given)
+        if op in SAMPLER_OPS:
+            return reply(await self.worker.sampler_call(op, given))
+        if op == "open_learner":
+            work = self.worker.open_learner(given)
+        elif op == "open_sampler":
+            work = self.worker.open_sampler(given)
+        else:
+            work = self.worker.learner_call(op, given)
+        # A caller that hangs up does not stop what changes weights: it may ask again for the answer.
+        return reply(await asyncio.shield(asyncio.ensure_future(work)))
+
+    async def _stream(self, request: web.Request, given: dict[str, Any]) -> web.StreamResponse:
+        """Ids as they are drawn: messages behind their length in four bytes; the last one is the sample."""
+        response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+        await response.prepare(request)
+        queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        work = asyncio.ensure_future(self.worker.sampler_call("sample", given, lambda id, logprob: queue.put_nowait({"id": id, "logprob": logprob})))
+        try:
+            while not work.done() or not queue.empty():
+                nextone = asyncio.ensure_future(queue.get())
+                await asyncio.wait({work, nextone}, return_when=asyncio.FIRST_COMPLETED)
+                if nextone.done():
+                    await send(response, nextone.result())
+                else:
+                    nextone.cancel()
+            problem = work.exception()
+            await send(response, wire.error_body(problem) if problem else work.result())
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
+        await response.write_eof()
+        return response
+
+    async def _put(self, request: web.Request) -> web.StreamResponse:
+        file = self._file(request)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("wb") as out:
+            async for part in request.content.iter_chunked(1024**2):
+                out.write(part)
+        return reply({})
+
+    async def _get(self, request: web.Request) -> web.StreamResponse:
+        file = self._file(request)
+        return web.FileResponse(file) if file.is_file() else reply({"error": {"name": "DataError", "message": f"There is no {file.name}."}}, 404)
+
+    async def _list(self, request: web.Request) -> web.StreamResponse:
+        root = self._bundle(request.match_info["bundle"])
+        return reply({"files": sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())})
+
+    async def _delete(self, request: web.Request) -> web.StreamResponse:
+        shutil.rmtree(self._bundle(request.match_info["bundle"]), ignore_errors=True)
+        return reply({})
+
+    def _bundle(self, name: str) -> Path:
+        return self._inside(self.scratch / name)
+
+    def _file(self, request: web.Request) -> Path:
+        return self._inside(self.scratch / request.match_info["bundle"] / request.match_info["path"])
+
+    def _place(self, folder: str) -> str:
+        return str(self._inside(self.scratch / folder.removeprefix(BUNDLE))) if folder.startswith(BUNDLE) else folder
+
+    def _inside(self, path: Path) -> Path:
+        resolved = path.resolve()
+        if not resolved.is_relative_to(self.scratch.resolve()) or resolved == self.scratch.resolve():
+            raise ConfigError("A file that travels must have a place inside its bundle.")
+        return resolved
+
+    async def serve(self, host: str, port: int, announce: Callable[[int], None]) -> None:
+        runner = web.AppRunner(self.app(), handler_cancellation=True, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        announce(site._server.sockets[0].getsockname()[1])  # type: ignore[union-attr]
+        try:
+            await self.stopping.wait()
+        finally:
+            # What is being written is given a moment; a half-written folder is never in place.
+            await asyncio.wait({asyncio.ensure_future(runner.cleanup())}, timeout=5)
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def end_with_parent(stop: Callable[[], None]) -> None:
+    """Calls `stop` when standard input closes, and ends the process if that does not."""
+
+    def watch() -> None:
+        try:
+            while os.read(sys.stdin.fileno(), 4096):
+                pass
+        except OSError:
+            pass
+        stop()
+        threading.Timer(15, lambda: os._exit(0)).start()
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
+
+
+def reply(body: Any, status: int = 200) -> web.Response:
+    return web.Response(body=wire.pack(body), status=status, content_type="application/msgpack")
+
+
+async def send(response: web.StreamResponse, body: Any) -> None:
+    data = wire.pack(body)
+    await response.write(len(data).to_bytes(4, "little") + data)

@@ -1,0 +1,242 @@
+"""What the server does its work with: learners on one thread, in the order they were asked, samplers on another, ticking while anything is asked of
+them. Each learner remembers its last answer, so that a call that was sent again after a lost connection is not done twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import traceback
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping
+
+from . import wire
+from .adapters import LoraSpec
+from .draw import SamplingParams
+from .errors import EngineError, SaccadeError
+from .frames import FrameStore
+from .learner import Learner, Settings, open_frozen
+from .sampler import Request, Sample, Sampler
+
+Body = Mapping[str, Any]
+
+
+class SamplerThread(threading.Thread):
+    """Owns every sampler; others hand it things to do."""
+
+    def __init__(self) -> None:
+        super().__init__(name="samplers", daemon=True)
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._wake = threading.Condition()
+        self._samplers: set[Sampler] = set()
+        self.start()
+
+    def do(self, job: Callable[[], None]) -> None:
+        with self._wake:
+            self._jobs.append(job)
+            self._wake.notify()
+
+    def watch(self, sampler: Sampler) -> None:
+        self.do(lambda: self._samplers.add(sampler))
+
+    def forget(self, sampler: Sampler) -> None:
+        self.do(lambda: self._samplers.discard(sampler))
+
+    def run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._jobs and not any(sampler.busy for sampler in self._samplers):
+                    self._wake.wait()
+                jobs = list(self._jobs)
+                self._jobs.clear()
+            for job in jobs:
+                job()
+            for sampler in list(self._samplers):
+                if sampler.busy:
+                    sampler.tick()
+
+
+@dataclass
+class LearnerEntry:
+    learner: Learner
+    spares: list[Sampler] = field(default_factory=list)
+    """Samplers that nothing uses any more: the next version is written over their weights."""
+    last_call: int = -1
+    last_answer: dict[str, Any] = field(default_factory=dict)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass
+class SamplerEntry:
+    sampler: Sampler
+    owner: LearnerEntry | None = None
+
+
+class Worker:
+    def __init__(self, settings: Settings, cache_bytes: int | None = None) -> None:
+        self.settings = settings
+        self.cache_bytes = cache_bytes
+        self.frames = FrameStore()
+        self.learners: dict[int, LearnerEntry] = {}
+        self.samplers: dict[int, SamplerEntry] = {}
+        self._next = 0
+        self._learning = ThreadPoolExecutor(1, "learners")
+        self.sampling = SamplerThread()
+
+    def number(self) -> int:
+        self._next += 1
+        return self._next
+
+    async def learn(self, work: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._learning, work)
+
+    async def on_sampler(self, work: Callable[[], Any]) -> Any:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+
+        def job() -> None:
+            try:
+                result = work()
+            except BaseException as problem:
+                loop.call_soon_threadsafe(_settle, future, None, problem)
+            else:
+                loop.call_soon_threadsafe(_settle, future, result, None)
+
+        self.sampling.do(job)
+        return await future
+
+    async def open_learner(self, given: Body) -> dict[str, Any]:
+        lora = given.get("lora")
+        spec = None if lora is None else LoraSpec.read(lora)
+        make = lambda: Learner(given["folder"], self.settings, given.get("head") or "lm", spec, given.get("freeze"), given["seed"])  # noqa: E731
+        learner = await self.learn(make)
+        id = self.number()
+        self.learners[id] = LearnerEntry(learner)
+        return {"learner": id}
+
+    async def open_sampler(self, given: Body) -> dict[str, Any]:
+        network = await self.learn(lambda: open_frozen(given["folder"], self.settings))
+        return self._admit(Sampler(network, self.settings, 0, self.cache_bytes), None)
+
+    def _admit(self, sampler: Sampler, owner: LearnerEntry | None) -> dict[str, Any]:
+        id = self.number()
+        self.samplers[id] = SamplerEntry(sampler, owner)
+        self.sampling.watch(sampler)
+        return {"sampler": id, "version": sampler.version}
+
+    async def learner_call(self, op: str, given: Body) -> dict[str, Any]:
+        """One call of a learner, done once however often it is asked."""
+        entry = self.learners.get(given["learner"])
+        if entry is None:
+            raise EngineError("This learner is not here: it was closed, or the worker was started anew. Open it again and restore a checkpoint.")
+        call = given.get("call", -1)
+        async with entry.lock:
+            if call >= 0 and call == entry.last_call:
+                return entry.last_answer
+            answer = await self._learner_op(entry, op, given)
+            entry.last_call, entry.last_answer = call, answer
+            return answer
+
+    async def _learner_op(self, entry: LearnerEntry, op: str, given: Body) -> dict[str, Any]:
+        learner = entry.learner
+        if op == "forward":
+            data = wire.read_data(given["data"], self.frames)
+            found = await self.learn(lambda: learner.forward(data))
+            name = "values" if learner.head == "value" else "logprobs"
+            return {"forwards": [{name: wire.raw(a), **({} if b is None else {"entropy": wire.raw(b)})} for a, b in found]}
+        if op == "forward_backward":
+            data = wire.read_data(given["data"], self.frames)
+            report = await self.learn(lambda: learner.forward_backward(data, given["loss"]))
+            metrics = {"tokens": report.tokens, **report.metrics}
+            return {"loss": report.loss, "finite": report.finite, "metrics": metrics, "outputs": [wire.raw(a) for a in report.outputs]}
+        if op == "step":
+            return dict(await self.learn(lambda: learner.step(given["optimizer"])))
+        if op == "publish":
+            spare = entry.spares.pop() if entry.spares else None
+            network, version = await self.learn(lambda: learner.publish(spare and spare.network))
+            if spare is None:
+                spare = Sampler(network, self.settings, version, self.cache_bytes)
+            else:
+                spare.renew(version)
+            return self._admit(spare, entry)
+        plain: dict[str, Callable[[], None]] = {
+            "discard": learner.discard,
+            "fresh_optimizer": learner.fresh_optimizer,
+            "export": lambda: learner.export(given["folder"]),
+            "checkpoint": lambda: learner.checkpoint(given["folder"]),
+            "restore": lambda: learner.restore(given["folder"]),
+        }
+        if op == "close":
+            del self.learners[given["learner"]]
+            return {}
+        if op not in plain:
+            raise EngineError(f"A learner has no {op}. Use the same version of saccade on both sides.")
+        await self.learn(plain[op])
+        return {}
+
+    async def sampler_call(self, op: str, given: Body, on_token: Callable[[int, float], None] | None = None) -> dict[str, Any]:
+        entry = self.samplers.get(given["sampler"])
+        if entry is None:
+            if op in ("release", "close_sampler"):
+                return {}
+            raise EngineError("This sampler is not here: it was closed, or the worker was started anew. Publish or open another.")
+        sampler = entry.sampler
+        if op == "sample":
+            return await self._sample(sampler, given, on_token)
+        if op == "score":
+            data = wire.read_data(given["data"], self.frames)
+            return {"scores": [wire.raw(a) for a in await self.on_sampler(lambda: sampler.score(data))]}
+        if op == "release":
+            self.sampling.do(lambda: sampler.release(given["sequence"]))
+            return {}
+        if op == "close_sampler":
+            del self.samplers[given["sampler"]]
+            await self.on_sampler(sampler.close)
+            self.sampling.forget(sampler)
+            # Two are enough: one that samples and one to write the next version over.
+            if entry.owner is not None and len(entry.owner.spares) < 2:
+                entry.owner.spares.append(sampler)
+            return {}
+        raise EngineError(f"A sampler has no {op}. Use the same version of saccade on both sides.")
+
+    async def _sample(self, sampler: Sampler, given: Body, on_token: Callable[[int, float], None] | None) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Sample] = loop.create_future()
+        (row,) = wire.read_tokens([given["input"]], self.frames)
+        tell = None if on_token is None else lambda id, logprob: loop.call_soon_threadsafe(on_token, id, logprob)
+
+        def done(result: Sample | BaseException) -> None:
+            failed = isinstance(result, BaseException)
+            loop.call_soon_threadsafe(_settle, future, None if failed else result, result if failed else None)
+
+        request = Request(given["sequence"], row, SamplingParams.read(given["params"]), done, tell)
+        self.sampling.do(lambda: sampler.submit(request))
+        try:
+            sample = await future
+        except asyncio.CancelledError:
+            # The caller hung up.
+            self.sampling.do(lambda: sampler.abort(request))
+            raise
+        body = wire.sample_body(sample, sampler.version)
+        return {**body, "cached": sample.cached, "prefilled": len(row.ids) - sample.cached}
+
+    def stats(self) -> dict[str, Any]:
+        sums: dict[str, int] = {"encoded": 0}
+        for entry in self.samplers.values():
+            sums["encoded"] += entry.sampler.seen.encoded
+            for name, value in entry.sampler.counts.items():
+                sums[name] = sums.get(name, 0) + value
+        return sums
+
+
+def _settle(future: asyncio.Future[Any], result: Any, problem: BaseException | None) -> None:
+    if future.done():
+        return
+    if problem is None:
+        future.set_result(result)
+    else:
+        if not isinstance(problem, SaccadeError):
+            traceback.print_exception(problem)
+        future.set_exception(problem)
