@@ -27,6 +27,7 @@ const label = ({ id, variants: [first, ...more] }: Case) =>
 const SMALL: Readonly<Record<string, Options>> = {
   jigsaw: { size: [96, 72] },
   zoom_in_puzzle: { size: [96, 72], tile: 32 },
+  video_unshuffle: { tile: 32 },
   svg: { size: 48 },
 };
 const settings = ({ id, variants: [variant] }: Case): Options => ({
@@ -36,6 +37,8 @@ const settings = ({ id, variants: [variant] }: Case): Options => ({
 
 /** How often the first state is a solved one, where that is not (almost) never. */
 const FLOORS: Readonly<Record<string, number>> = {
+  "video_unshuffle/easy": 1 / 24,
+  "video_unshuffle/hard": 1 / 120,
   "zoom_in_puzzle/easy": 1 / 24,
   "zoom_in_puzzle/hard": 1 / 120,
 };

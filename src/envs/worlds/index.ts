@@ -10,6 +10,7 @@ import { patchReassembly } from "./patch-reassembly.ts";
 import { slidingBlock } from "./sliding-block.ts";
 import { sokoban } from "./sokoban.ts";
 import { svg } from "./svg.ts";
+import { videoUnshuffle } from "./video-unshuffle.ts";
 import { zoomInPuzzle } from "./zoom-in-puzzle.ts";
 
 export const builtinWorlds: readonly WorldDefinition[] = [
@@ -20,6 +21,7 @@ export const builtinWorlds: readonly WorldDefinition[] = [
   slidingBlock,
   jigsaw,
   zoomInPuzzle,
+  videoUnshuffle,
   frozenLake,
   sokoban,
   svg,
