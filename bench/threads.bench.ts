@@ -39,7 +39,7 @@ type Plan = NonNullable<Recipe["warmStart"]>;
 
 /** A batch of the recipe's warm start: the commonest length alone, since the peer pads nothing. */
 async function batchOf({ envs: [first], warmStart, sampling }: Recipe, folder: string): Promise<Datum[]> {
-  const { env: id, options } = first!;
+  const { env: id, options } = first as { env: string; options: Record<string, unknown> };
   const { batch } = warmStart as Plan;
   const loaded = await loadFolder(folder);
   const model = { ...chatModel(loaded), encodeReply: (reply: string) => loaded.renderer.reply(reply) };

@@ -69,7 +69,9 @@ describe.each(names)("%s", (name) => {
   test("an episode of noisy play fits its tokens", async () => {
     const { model, envs, sampling } = loadRecipe(name);
     const { renderer } = await loadFolder(typeof model === "string" ? model : await folderOf(model));
-    for (const { env, options } of envs) {
+    for (const source of envs) {
+      if (!("env" in source)) throw new Error("a recipe of ours names its environments");
+      const { env, options } = source;
       const world = await makeWorldEnv(env, options);
       for (let seed = 0; seed < 4; seed++) {
         const { messages } = await playDemo(env, world, seed, {}, { probability: 0.5, labels: "played" });

@@ -5,7 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { isOurFault, type Trajectory } from "../rollout/trajectory.ts";
 import { LineWriter, readLines } from "../run/jsonl.ts";
 import type { Usage } from "./usage.ts";
@@ -56,10 +56,7 @@ export function resultKey(
 
 /** 32 hexadecimal digits that do not depend on the order of fields. */
 export function digest(value: Json): string {
-  const sorted = JSON.stringify(value, (_, x: unknown) =>
-    isJsonObject(x) ? Object.fromEntries(Object.entries(x).sort(([a], [b]) => (a < b ? -1 : 1))) : x,
-  );
-  return createHash("sha256").update(sorted).digest("hex").slice(0, 32);
+  return createHash("sha256").update(canonicalJson(value)).digest("hex").slice(0, 32);
 }
 
 export function resultOf(

@@ -1,15 +1,18 @@
 /**
- * What a recipe takes from outside it, tried before anything runs: the model's folder, demonstration files, the hub's token, and each environment, which is
- * made with its options, because only its maker knows them all.
+ * What a recipe takes from outside it, tried before anything runs: the model's folder, demonstrations, files of episodes, the hub's token, and each environment,
+ * which is made with its options, because only its maker knows them all.
  */
 import { existsSync } from "node:fs";
 import { ConfigError } from "../core/errors.ts";
-import { makeEnv, makeWorldEnv } from "../envs/registry.ts";
+import { makeEnv } from "../envs/registry.ts";
+import { type EnvRef, envKey } from "../envs/sources.ts";
+import { checkDemos, openData, type RunData } from "./data.ts";
 import { checkUpload } from "./hub.ts";
 import { requireModel } from "./model-folder.ts";
 import type { Recipe } from "./recipe.ts";
 
-export async function checkSources({ model, envs, warmStart, hub }: Recipe): Promise<void> {
+export async function checkSources(recipe: Recipe): Promise<void> {
+  const { model, warmStart, hub } = recipe;
   if (typeof model === "string") requireModel(model);
   if (hub !== undefined) checkUpload(hub.repo);
   for (const file of warmStart?.files ?? []) {
@@ -17,10 +20,28 @@ export async function checkSources({ model, envs, warmStart, hub }: Recipe): Pro
       throw new ConfigError(`There is no file ${file}, which warmStart.files names; paths start at the recipe's file.`);
     }
   }
-  // Without files the warm start is played by an oracle, which only worlds have.
-  const make = warmStart !== undefined && warmStart.files.length === 0 ? makeWorldEnv : makeEnv;
-  for (const { env, options } of envs) {
-    const made = await make(env, options);
+  const data = await openData(recipe);
+  await checkDemos(warmStart?.files ?? [], data.evaluation);
+  const played = warmStart !== undefined && warmStart.files.length === 0 ? data.warm : [];
+  const oracles = new Set(played.flatMap(({ envs }) => envs.map(envKey)));
+  for (const [key, ref] of envsOf(data)) await tryEnv(ref, oracles.has(key));
+}
+
+function envsOf({ train, warm, evaluation }: RunData): Map<string, EnvRef> {
+  const refs: EnvRef[] = [...[...train, ...warm].flatMap(({ envs }) => envs), ...evaluation];
+  return new Map(refs.map((ref) => [envKey(ref), ref]));
+}
+
+async function tryEnv({ env, options }: EnvRef, needsOracle: boolean): Promise<void> {
+  const made = await makeEnv(env, options);
+  try {
+    if (!needsOracle) return;
+    await made.reset(0);
+    if ((await made.builtinReply?.("oracle", 0)) !== undefined) return;
+    throw new ConfigError(
+      `${env} has no oracle (a world's is solve(), an environment's builtinReply()), so a warm start can't play it: name demonstrations in warmStart.files.`,
+    );
+  } finally {
     await made.close?.();
   }
 }

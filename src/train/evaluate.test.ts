@@ -6,6 +6,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { EnvHost } from "../rollout/hosts.ts";
 import { wilson } from "../rollout/scores.ts";
 import { ScriptedSampler, testModel } from "../rollout/test-model.ts";
+import { openData } from "./data.ts";
 import { evaluate } from "./evaluate.ts";
 import type { RecipeInput } from "./recipe.ts";
 import { tinyRecipe } from "./test-run.ts";
@@ -22,11 +23,10 @@ async function evaluated(changes: Partial<RecipeInput>, words: readonly string[]
   const recipe = tinyRecipe("none", { evaluate: { seeds: [5000, 5039] }, ...changes });
   const host = new EnvHost();
   const sampler = new ScriptedSampler((_, call) => `<action>${words[call % words.length]}</action>`);
-  const [first, last] = recipe.evaluate.seeds;
-  const seeds = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  const { evaluation: entries } = await openData(recipe);
   const agent = { model: testModel, maxTokens: 30, contextLength: 4096 };
   try {
-    return await evaluate({ recipe, sampler, host, agent, seeds });
+    return await evaluate({ recipe, sampler, host, agent, entries });
   } finally {
     await host.close();
   }

@@ -3,10 +3,11 @@
  * same seeds and limits. Counted as `saccade eval` counts.
  */
 import type { Sampler } from "../engine/engine.ts";
+import type { EvaluationEntry } from "../envs/sources.ts";
 import { type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
 import type { EnvHost } from "../rollout/hosts.ts";
 import { envScores, playSeeds, type SeedScores } from "../rollout/play.ts";
-import { distinctLabels, evaluationMetrics } from "../rollout/scores.ts";
+import { evaluationMetrics } from "../rollout/scores.ts";
 import type { Trajectory } from "../rollout/trajectory.ts";
 import type { Recipe } from "./recipe.ts";
 
@@ -15,28 +16,27 @@ export type EvaluateOptions = {
   readonly sampler: Sampler;
   readonly host: EnvHost;
   readonly agent: Omit<TokenAgentOptions, "sampler" | "temperature">;
-  readonly seeds: readonly number[];
+  readonly entries: readonly EvaluationEntry[];
 };
 
 export async function evaluate(
   options: EvaluateOptions,
 ): Promise<{ metrics: Record<string, number>; trajectories: Trajectory[] }> {
-  const { recipe, sampler, host, agent, seeds } = options;
+  const { recipe, sampler, host, agent, entries } = options;
   const { live, retries, stepTimeoutMs, episodeTimeoutMs } = recipe.rollout;
   const { temperature, greedy, repeats } = recipe.evaluate;
-  const labels = distinctLabels(recipe.envs.map(({ env }) => env));
   const trajectories: Trajectory[] = [];
   const play = async (
     at: { temperature: number; repeats: number },
     onTrajectory?: (trajectory: Trajectory) => void,
   ) => {
     const all: SeedScores[] = [];
-    for (const [i, { env, options: envOptions }] of recipe.envs.entries()) {
+    for (const { env, options: envOptions, label, seeds } of entries) {
       all.push(
         await playSeeds({
           agent: tokenAgent({ ...agent, temperature: at.temperature, sampler: () => sampler }),
           env: { id: env, options: envOptions },
-          label: labels[i] as string,
+          label,
           seeds,
           repeats: at.repeats,
           host,

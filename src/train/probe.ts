@@ -1,12 +1,12 @@
 /** The sight probe of a run: episodes on evaluation seeds with real frames, and with grey ones. */
 import type { Sampler } from "../engine/engine.ts";
 import { isWorld } from "../envs/registry.ts";
+import type { EvaluationEntry } from "../envs/sources.ts";
 import { type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
 import { playGroups } from "../rollout/groups.ts";
 import type { EnvHost } from "../rollout/hosts.ts";
 import type { Trajectory } from "../rollout/trajectory.ts";
 import type { Recipe } from "./recipe.ts";
-import { evaluationSeeds } from "./requests.ts";
 import { againstGrey, probeSight, type SightReport } from "./sight.ts";
 
 export type ProbeOptions = {
@@ -14,6 +14,7 @@ export type ProbeOptions = {
   readonly sampler: Sampler;
   readonly host: EnvHost;
   readonly agent: Omit<TokenAgentOptions, "sampler" | "temperature">;
+  readonly entries: readonly EvaluationEntry[];
 };
 
 /** Whether the model looks: on real frames, whatever it trains on. */
@@ -25,15 +26,18 @@ export async function probe(options: ProbeOptions): Promise<SightReport & { traj
 }
 
 /** Environments that are no worlds can't be greyed. */
-async function play({ recipe, sampler, host, agent }: ProbeOptions, blindfold: boolean): Promise<Trajectory[]> {
-  const seeds = evaluationSeeds(recipe).slice(0, recipe.sight.episodes);
-  const requests = recipe.envs.flatMap(({ env, options }) => {
+async function play(
+  { recipe, sampler, host, agent, entries }: ProbeOptions,
+  blindfold: boolean,
+): Promise<Trajectory[]> {
+  const requests = entries.flatMap(({ env, options, label, seeds }) => {
     const canGrey = isWorld(env);
     if (blindfold && !canGrey) return [];
-    return seeds.slice(0, Math.ceil(seeds.length / recipe.envs.length)).map((seed) => ({
+    return seeds.slice(0, Math.ceil(recipe.sight.episodes / entries.length)).map((seed) => ({
       env: { id: env, options: canGrey ? { ...options, blindfold } : options },
       seed,
       siblings: 1,
+      group: `${label}#${seed}`,
     }));
   });
   const trajectories: Trajectory[] = [];

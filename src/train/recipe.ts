@@ -40,11 +40,15 @@ const schedule = z.strictObject({
   floor: z.number().min(0).max(1).default(0),
 });
 
-const envMix = z.strictObject({
-  env: z.string(),
-  options: z.record(z.string(), z.unknown()).default({}),
-  weight: z.number().positive().default(1),
-});
+const weight = z.number().positive().default(1);
+const envOptions = z.record(z.string(), z.unknown()).default({});
+/** As `Source` of envs: an environment on seeds that the run draws, or rows of a file. */
+const source = z.union([
+  z.strictObject({ env: z.string(), options: envOptions, weight }),
+  z.strictObject({ tickets: z.string(), weight }),
+  z.strictObject({ records: z.string(), env: z.string(), options: envOptions, weight }),
+  z.strictObject({ plan: z.string(), weight }),
+]);
 
 const seedRange = z.tuple([z.int().min(0), z.int().min(0)]);
 
@@ -54,6 +58,8 @@ const sft = z.strictObject({
   noise: z.number().min(0).max(1).default(0),
   /** What is said on a noisy turn: the move that was played, or the oracle's. `agreed`: what was played, learned only where it is the oracle's. */
   labels: z.enum(LABELS).default("played"),
+  /** What is played; default: the recipe's envs. */
+  envs: z.array(source).min(1).optional(),
   /** Demonstration files instead of playing. */
   files: z.array(z.string()).default([]),
   batch: z.int().min(1).default(32),
@@ -98,7 +104,7 @@ const recipe = z.strictObject({
     .optional(),
   freeze: z.enum(["vision", "language"]).optional(),
   /** Empty only where nothing is played: supervised learning from files. */
-  envs: z.array(envMix),
+  envs: z.array(source),
   /** Supervised warm start before reinforcement learning. */
   warmStart: warmStart.optional(),
   /** Updates of reinforcement learning; 0 for a supervised run. */
@@ -191,6 +197,8 @@ const recipe = z.strictObject({
   evaluate: z
     .strictObject({
       every: z.int().min(1).default(10),
+      /** What is played; default: the recipe's environments, on `seeds`. Rows of files are played as they are. */
+      envs: z.array(source).min(1).optional(),
       seeds: seedRange.default([1_000_000_000, 1_000_000_127]),
       before: z.boolean().default(true),
       temperature: z.number().min(0).default(1),
@@ -225,7 +233,7 @@ export function defineRecipe(input: RecipeInput): RecipeInput {
 export function resolveRecipe(input: unknown, overrides: Readonly<Record<string, unknown>> = {}): Recipe {
   const result = recipe.safeParse(merge(withoutReplaced(input, overrides), overrides));
   if (!result.success) {
-    const problems = result.error.issues.map((issue) => `${issue.path.join(".") || "recipe"}: ${issue.message}`);
+    const problems = result.error.issues.flatMap((issue) => problemsOf(issue, []));
     throw new ConfigError(`The recipe can't be used: ${problems.join("; ")}.`);
   }
   const { sampling, maxStaleness, refill, envs, warmStart, steps } = result.data;
@@ -251,6 +259,18 @@ export function resolveRecipe(input: unknown, overrides: Readonly<Record<string,
 export function recipeConfig(recipe: Recipe): JsonObject {
   const named = (_: string, value: unknown) => (typeof value === "function" ? `function ${value.name}` : value);
   return JSON.parse(JSON.stringify(recipe, named)) as JsonObject;
+}
+
+const SOURCES = "a source is { env, options }, { tickets }, { records, env } or { plan }, each with a weight";
+
+/** Of a union, what is wrong with the member that was meant: the one that fits best. */
+function problemsOf(issue: z.core.$ZodIssue, above: readonly PropertyKey[]): string[] {
+  const path = [...above, ...issue.path];
+  if (issue.code !== "invalid_union") return [`${path.join(".") || "recipe"}: ${issue.message}`];
+  const sorted = [...issue.errors].sort((a, b) => a.length - b.length);
+  const [best = [], next = []] = sorted;
+  if (best.length < next.length) return best.flatMap((inner) => problemsOf(inner, path));
+  return [`${path.join(".")}: ${path.includes("envs") ? SOURCES : issue.message}`];
 }
 
 /** Another loss or reduction is another thing: the constants of the old one do not carry over. */

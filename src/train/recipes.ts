@@ -31,7 +31,7 @@ export function loadRecipe(name: string, overrides: Readonly<Record<string, unkn
   return resolveRecipe(own, withPathsFrom(process.cwd(), overrides) as Record<string, unknown>);
 }
 
-/** Where an entry of `envs` may name a file of data. */
+/** Where a source may name a file of data. */
 const DATA_FIELDS = ["tickets", "records", "plan"];
 
 /** The recipe, or a part of one, with every path in it absolute. What is no path or has the wrong shape stays as it is: the schema complains about that. */
@@ -45,13 +45,21 @@ function withPathsFrom(folder: string, recipe: unknown): unknown {
     if (typeof env === "string" && isPath(env)) named.push(["env", absolute(env)]);
     return { ...entry, ...Object.fromEntries(named) };
   };
-  const { model, envs, warmStart } = recipe;
-  const files = isJsonObject(warmStart) ? warmStart.files : undefined;
+  const part = (value: unknown) => {
+    if (!isJsonObject(value)) return value;
+    const { envs, files } = value;
+    return {
+      ...value,
+      ...(Array.isArray(envs) && { envs: envs.map(source) }),
+      ...(Array.isArray(files) && { files: files.map(absolute) }),
+    };
+  };
+  const { model, warmStart, evaluate } = recipe;
   return {
-    ...recipe,
+    ...(part(recipe) as object),
     ...(typeof model === "string" && { model: absolute(model) }),
-    ...(Array.isArray(envs) && { envs: envs.map(source) }),
-    ...(Array.isArray(files) && { warmStart: { ...(warmStart as object), files: files.map(absolute) } }),
+    ...(warmStart !== undefined && { warmStart: part(warmStart) }),
+    ...(evaluate !== undefined && { evaluate: part(evaluate) }),
   };
 }
 

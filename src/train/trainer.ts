@@ -19,6 +19,7 @@ import type { TrajectoryRecord } from "../run/trajectories.ts";
 import { checkEngine } from "./check-engine.ts";
 import { checkRecipe } from "./check-recipe.ts";
 import { Clock, Lanes } from "./clock.ts";
+import { EpisodeOrder, openData, type RunData } from "./data.ts";
 import { evaluate } from "./evaluate.ts";
 import { CheckpointUploads } from "./hub.ts";
 import { Journal } from "./journal.ts";
@@ -27,7 +28,7 @@ import { probe } from "./probe.ts";
 import { type Progress, progressFrom } from "./progress.ts";
 import { type Recipe, recipeConfig } from "./recipe.ts";
 import { Reference } from "./reference.ts";
-import { evaluationSeeds, groupRequest, RequestQueue } from "./requests.ts";
+import { groupRequest, RequestQueue } from "./requests.ts";
 import { stepMetrics } from "./step-metrics.ts";
 import type { RecordContext } from "./trajectory-records.ts";
 import { MAX_SKIPPED, survivingGroups, type UpdateReport, update } from "./update.ts";
@@ -97,6 +98,7 @@ class Trainer {
   /** The model as it was before training. */
   readonly #start: string;
   readonly #model: ChatModel;
+  readonly #data: RunData;
   readonly #learners: { policy: Learner; critic?: Learner };
   readonly #reference: Reference;
   readonly #journal: Journal;
@@ -115,6 +117,7 @@ class Trainer {
     options: TrainOptions;
     start: string;
     model: ChatModel;
+    data: RunData;
     learners: { policy: Learner; critic?: Learner };
     reference: Reference;
     journal: Journal;
@@ -127,6 +130,7 @@ class Trainer {
     this.#options = parts.options;
     this.#start = parts.start;
     this.#model = parts.model;
+    this.#data = parts.data;
     this.#learners = parts.learners;
     this.#reference = parts.reference;
     this.#journal = parts.journal;
@@ -139,6 +143,7 @@ class Trainer {
 
   static async open(run: RunFolder, engine: Engine, host: EnvHost, options: TrainOptions): Promise<Trainer> {
     const { recipe } = options;
+    const data = await openData(recipe);
     const reference = new Reference(engine, run.path);
     await dropUnfinished(run.path);
     await reference.dropUnfinished();
@@ -166,6 +171,7 @@ class Trainer {
       options,
       start,
       model,
+      data,
       learners: { policy, ...(critic && { critic }) },
       reference,
       journal,
@@ -191,7 +197,7 @@ class Trainer {
     if (!warmed) return false;
     this.#samplers.push(await this.#learners.policy.publish());
     if (recipe.steps === 0) {
-      if (recipe.envs.length > 0) await this.#evaluate();
+      if (this.#data.evaluation.length > 0) await this.#evaluate();
       await this.#save();
       return true;
     }
@@ -230,6 +236,7 @@ class Trainer {
     return warmStart({
       recipe,
       plan: recipe.warmStart,
+      data: this.#data,
       model: this.#model,
       policy: this.#learners.policy,
       from: this.progress.warm,
@@ -272,11 +279,11 @@ class Trainer {
 
   async #reinforce(): Promise<void> {
     const { recipe, signal } = this.#options;
-    const reserved = new Set(evaluationSeeds(recipe));
+    const order = new EpisodeOrder(this.#data.train, recipe.seed, this.#data.reserved);
     const queue = new RequestQueue();
     const issue = (count: number) => {
       const first = this.progress.groups;
-      queue.push(Array.from({ length: count }, (_, i) => groupRequest(recipe, first + i, reserved)));
+      queue.push(Array.from({ length: count }, (_, i) => groupRequest(recipe, order, first + i)));
       this.progress = { ...this.progress, groups: first + count };
     };
     const played = playGroups(queue, {
@@ -449,7 +456,7 @@ class Trainer {
       sampler: this.#newest,
       host: this.#host,
       agent: this.#agentOptions(),
-      seeds: evaluationSeeds(recipe),
+      entries: this.#data.evaluation,
     });
     clock.mark("time/eval");
     this.#log("eval", { ...metrics, ...clock.times() });
@@ -465,6 +472,7 @@ class Trainer {
       sampler: this.#newest,
       host: this.#host,
       agent: this.#agentOptions(),
+      entries: this.#data.evaluation,
     });
     clock.mark("time/sight");
     this.#log("sight", { ...metrics, ...clock.times() });

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import type { Datum, Learner } from "../engine/engine.ts";
 import { testModel } from "../rollout/test-model.ts";
+import { openData } from "./data.ts";
 import type { Recipe, RecipeInput } from "./recipe.ts";
 import { signalsEnv, tinyRecipe } from "./test-run.ts";
 import { warmStart } from "./warm-start.ts";
@@ -23,6 +24,7 @@ async function batches(changes: Partial<RecipeInput>): Promise<Datum[][]> {
   const done = await warmStart({
     recipe,
     plan,
+    data: await openData(recipe),
     model,
     policy,
     from: 0,

@@ -11,17 +11,19 @@ import { playDemo, readDemos } from "../envs/demos.ts";
 import type { Env } from "../envs/env.ts";
 import { readJsonLines } from "../envs/jsonl.ts";
 import { makeEnv } from "../envs/registry.ts";
-import { ticketSeed } from "../envs/tickets.ts";
+import { envKey } from "../envs/sources.ts";
 import type { ChatModel } from "../model/chat.ts";
+import type { EnvSpec } from "../rollout/hosts.ts";
 import type { Sequence } from "../rollout/trajectory.ts";
+import { checkDemos, EpisodeOrder, type RunData } from "./data.ts";
 import type { Recipe } from "./recipe.ts";
-import { drawMember, evaluationSeeds } from "./requests.ts";
 import { type SequenceLayout, sequencesOf, sftBatch } from "./sft.ts";
 import { MAX_SKIPPED, scheduled } from "./update.ts";
 
 export type WarmStartOptions = {
   readonly recipe: Recipe;
   readonly plan: NonNullable<Recipe["warmStart"]>;
+  readonly data: RunData;
   readonly model: ChatModel;
   readonly policy: Learner;
   /** Updates that were made already. */
@@ -92,13 +94,14 @@ export async function warmStartUpdates(plan: Recipe["warmStart"]): Promise<numbe
 
 type Source = { readonly count: number; batch(epoch: number, index: number): Promise<Sequence[]> };
 
-async function sourceOf({ recipe, plan, model }: WarmStartOptions): Promise<Source> {
+async function sourceOf({ recipe, plan, model, data }: WarmStartOptions): Promise<Source> {
   const layout: SequenceLayout = {
     contextLength: Math.min(recipe.sampling.contextTokens, model.maxPositions),
     turns: recipe.turns,
     ...(recipe.turns === "split" && { history: recipe.history }),
   };
   if (plan.files.length > 0) {
+    await checkDemos(plan.files, data.evaluation);
     const demos: Sequence[][] = [];
     for (const file of plan.files) {
       for await (const demo of readDemos(file)) demos.push(await sequencesOf(demo, model, layout));
@@ -112,11 +115,14 @@ async function sourceOf({ recipe, plan, model }: WarmStartOptions): Promise<Sour
       },
     };
   }
-  const reserved = new Set(evaluationSeeds(recipe));
-  const envs: { name: string; world: Env; weight: number }[] = [];
-  for (const { env, options, weight } of recipe.envs) {
-    envs.push({ name: env, world: await makeEnv(env, options), weight });
-  }
+  const order = new EpisodeOrder(data.warm, mixSeed("warm", recipe.seed), data.reserved);
+  const worlds = new Map<string, Promise<Env>>();
+  const worldOf = ({ id, options = {} }: EnvSpec): Promise<Env> => {
+    const key = envKey({ env: id, options });
+    const world = worlds.get(key) ?? makeEnv(id, options);
+    worlds.set(key, world);
+    return world;
+  };
   const noise = { probability: plan.noise, labels: plan.labels };
   return {
     count: plan.episodes,
@@ -124,15 +130,8 @@ async function sourceOf({ recipe, plan, model }: WarmStartOptions): Promise<Sour
       const count = Math.min(plan.batch, plan.episodes - index * plan.batch);
       const sequences: Sequence[] = [];
       for (let i = 0; i < count; i++) {
-        const episode = index * plan.batch + i;
-        const { name, world } = drawMember(envs, mixSeed("warm-mixture", recipe.seed, episode));
-        const demo = await playDemo(
-          name,
-          world,
-          ticketSeed(mixSeed("warm", recipe.seed), 0, episode, reserved),
-          undefined,
-          noise,
-        );
+        const { env, seed } = order.at(index * plan.batch + i);
+        const demo = await playDemo(env.id, await worldOf(env), seed, undefined, noise);
         sequences.push(...(await sequencesOf(demo, model, layout)));
         // The main thread also answers environments and the terminal.
         if (i % 8 === 7) await new Promise((resolve) => setImmediate(resolve));
