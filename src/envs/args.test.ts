@@ -41,7 +41,7 @@ describe("acceptPayload", () => {
     [unit, "True", 1],
     [unit, "1.0000001", "refused"],
     [unit, "-0.0", 0],
-    [unit, "'0.5'", "refused"],
+    [unit, "'0.5'", 0.5],
     [any, "-1e6", -1e6],
     [any, "1e999", "refused"],
     [hue, "30.7", 30],

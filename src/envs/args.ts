@@ -97,6 +97,8 @@ function wholeNumber(value: Loose): number | undefined {
 
 function realNumber(value: Loose): number | undefined {
   if (value instanceof PyFloat) return value.value;
+  // numpy reads numbers in quotes.
+  if (typeof value === "string" && /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i.test(value.trim())) return Number(value);
   return typeof value === "number" ? value : typeof value === "boolean" ? Number(value) : undefined;
 }
 

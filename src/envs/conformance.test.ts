@@ -29,6 +29,8 @@ const SMALL: Readonly<Record<string, Options>> = {
   zoom_in_puzzle: { size: [96, 72], tile: 32 },
   video_unshuffle: { tile: 32 },
   svg: { size: 48 },
+  fetch_reach: { size: 64 },
+  fetch_pick_and_place: { size: 64 },
 };
 const settings = ({ id, variants: [variant] }: Case): Options => ({
   ...SMALL[id.split("/")[0] ?? ""],
@@ -37,6 +39,8 @@ const settings = ({ id, variants: [variant] }: Case): Options => ({
 
 /** How often the first state is a solved one, where that is not (almost) never. */
 const FLOORS: Readonly<Record<string, number>> = {
+  "fetch_reach/easy": 0.13,
+  "fetch_pick_and_place/easy": 0.043,
   "video_unshuffle/easy": 1 / 24,
   "video_unshuffle/hard": 1 / 120,
   "zoom_in_puzzle/easy": 1 / 24,
@@ -48,7 +52,11 @@ const REPLIES = 100_000;
 
 /** Worlds that think long play fewer episodes, unless SACCADE_CONFORMANCE=full; `solved` is what the oracle must reach where it can fail. */
 type Budget = { readonly seeds: number; readonly replies: number; readonly solved?: number };
-const SLOW: Readonly<Record<string, Budget>> = { svg: { seeds: SEEDS, replies: 10_000 } };
+const SLOW: Readonly<Record<string, Budget>> = {
+  svg: { seeds: SEEDS, replies: 10_000 },
+  fetch_reach: { seeds: 60, replies: 600 },
+  fetch_pick_and_place: { seeds: 40, replies: 600, solved: 0.95 },
+};
 function budget({ id }: Case): Budget {
   const slow = SLOW[id.split("/")[0] ?? ""];
   const full = process.env.SACCADE_CONFORMANCE === "full";

@@ -5,17 +5,16 @@
  * collide. The gripper is led by a mocap body welded to it.
  */
 
-/** x y z, and w x y z. */
 type Numbers = readonly number[];
 
 type Link = {
   readonly name: string;
   readonly at: Numbers;
-  readonly turned?: Numbers;
   readonly mass: number;
   readonly inertia: Numbers;
   readonly center: Numbers;
-  readonly principal?: Numbers;
+  /** The axes of the inertia, w x y z. */
+  readonly principal?: string;
   /** Joints, as attributes after the name. */
   readonly joints?: Readonly<Record<string, string>>;
   /** Shapes to look at, as MJCF geoms without their flags. */
@@ -59,8 +58,8 @@ const GRIPPER: Link = {
   mass: 1.5175,
   inertia: [0.0024, 0.0019, 0.0013],
   center: [-0.09, -0.0001, -0.0017],
-  principal: [0, 0.7071, 0, 0.7071],
-  looks: [box("-0.075 0 0", "0.035 0.062 0.036", WHITE), cylinder("-0.165 0 0", "-0.11 0 0", 0.045, GREY)],
+  principal: "0 0.7071 0 0.7071",
+  looks: [box("-0.085 0 0", "0.022 0.05 0.026", WHITE), cylinder("-0.165 0 0", "-0.1 0 0", 0.028, GREY)],
 };
 
 const ARM: Link = {
@@ -69,9 +68,12 @@ const ARM: Link = {
   mass: 2.5587,
   inertia: [0.009, 0.0086, 0.0041],
   center: [0.0927, -0.0056, 0.0564],
-  principal: [-0.1364, 0.7624, -0.1562, 0.613],
+  principal: "-0.1364 0.7624 -0.1562 0.613",
   joints: { shoulder_pan: 'axis="0 0 1" range="-1.6056 1.6056"' },
-  looks: [cylinder("0 0 -0.02", "0 0 0.07", 0.062, GREY), 'type="capsule" fromto="0 0 0.06 0.117 0 0.06" size="0.055" rgba="' + WHITE + '"'],
+  looks: [
+    cylinder("0 0 -0.02", "0 0 0.07", 0.062, GREY),
+    `type="capsule" fromto="0 0 0.06 0.117 0 0.06" size="0.055" rgba="${WHITE}"`,
+  ],
   links: [
     {
       name: "shoulder_lift_link",
@@ -79,7 +81,7 @@ const ARM: Link = {
       mass: 2.6615,
       inertia: [0.0116, 0.0112, 0.0023],
       center: [0.1432, 0.0072, -0.0001],
-      principal: [0.4382, 0.4382, 0.555, 0.555],
+      principal: "0.4382 0.4382 0.555 0.555",
       joints: { shoulder_lift: 'axis="0 1 0" range="-1.221 1.518"' },
       looks: [hub(0.062, DARK), capsule(0.219, 0.052, BLUE)],
       links: [
@@ -89,7 +91,7 @@ const ARM: Link = {
           mass: 2.3311,
           inertia: [0.0047, 0.0045, 0.0019],
           center: [0.1165, 0.0014, 0],
-          principal: [-0.0136, 0.707, 0.0136, 0.707],
+          principal: "-0.0136 0.707 0.0136 0.707",
           joints: { upperarm_roll: 'axis="1 0 0" limited="false"' },
           looks: [capsule(0.133, 0.05, WHITE)],
           links: [
@@ -99,7 +101,7 @@ const ARM: Link = {
               mass: 2.1299,
               inertia: [0.0086, 0.0084, 0.002],
               center: [0.1279, 0.0073, 0],
-              principal: [0.4332, 0.4332, 0.5589, 0.5589],
+              principal: "0.4332 0.4332 0.5589 0.5589",
               joints: { elbow_flex: 'axis="0 1 0" range="-2.251 2.251"' },
               looks: [hub(0.058, DARK), capsule(0.197, 0.048, BLUE)],
               links: [
@@ -109,7 +111,7 @@ const ARM: Link = {
                   mass: 1.6563,
                   inertia: [0.0035, 0.0031, 0.0015],
                   center: [0.1097, -0.0266, 0],
-                  principal: [-0.0715, 0.7035, 0.0715, 0.7035],
+                  principal: "-0.0715 0.7035 0.0715 0.7035",
                   joints: {
                     forearm_roll: 'axis="1 0 0" limited="false" armature="2.7538" damping="3.5247" stiffness="10"',
                   },
@@ -121,9 +123,9 @@ const ARM: Link = {
                       mass: 1.725,
                       inertia: [0.0042, 0.0042, 0.0018],
                       center: [0.0882, 0.0009, -0.0001],
-                      principal: [0.4895, 0.4895, 0.5103, 0.5103],
+                      principal: "0.4895 0.4895 0.5103 0.5103",
                       joints: { wrist_flex: 'axis="0 1 0" range="-2.16 2.16"' },
-                      looks: [hub(0.052, DARK), capsule(0.1385, 0.042, BLUE)],
+                      looks: [hub(0.052, DARK), capsule(0.1, 0.036, BLUE)],
                       links: [
                         {
                           name: "wrist_roll_link",
@@ -153,7 +155,7 @@ const ROBOT: Link = {
   mass: 70.1294,
   inertia: [1.2869, 1.2236, 0.9868],
   center: [-0.0036, 0, 0.0014],
-  principal: [0.7605, -0.0133, -0.0061, 0.6491],
+  principal: "0.7605 -0.0133 -0.0061 0.6491",
   joints: { slide0: `axis="1 0 0" ${SLIDE}`, slide1: `axis="0 1 0" ${SLIDE}`, slide2: `axis="0 0 1" ${SLIDE}` },
   looks: [
     cylinder("0 0 0.06", "0 0 0.3", 0.27, GREY),
@@ -168,7 +170,7 @@ const ROBOT: Link = {
       mass: 10.7796,
       inertia: [0.3365, 0.3354, 0.0943],
       center: [-0.0013, -0.0009, 0.2935],
-      principal: [0.9993, -0.0006, 0.0336, 0.0185],
+      principal: "0.9993 -0.0006 0.0336 0.0185",
       joints: { torso_lift: 'type="slide" axis="0 0 1" damping="1e+07" range="0.0386 0.3861"' },
       looks: [box("0 0 0.3", "0.07 0.12 0.29", WHITE), box("0.06 0 0.38", "0.05 0.09 0.1", GREY)],
       links: [
@@ -178,7 +180,7 @@ const ROBOT: Link = {
           mass: 2.2556,
           inertia: [0.0185, 0.0128, 0.0095],
           center: [0.0321, 0.0161, 0.039],
-          principal: [0.5148, 0.5451, -0.453, 0.4823],
+          principal: "0.5148 0.5451 -0.453 0.4823",
           joints: { head_pan: 'axis="0 0 1" range="-1.57 1.57"' },
           looks: [cylinder("0 0 -0.02", "0 0 0.05", 0.06, GREY)],
           links: [
@@ -188,7 +190,7 @@ const ROBOT: Link = {
               mass: 0.9087,
               inertia: [0.0063, 0.0059, 0.0014],
               center: [0.0081, 0.0025, 0.0113],
-              principal: [0.6458, 0.66, -0.274, 0.2689],
+              principal: "0.6458 0.66 -0.274 0.2689",
               joints: { head_tilt: 'axis="0 1 0" damping="1000" range="-0.76 1.45" ref="0.06"' },
               looks: [box("-0.07 0 0.02", "0.1 0.11 0.05", BLUE), box("0.035 0 0.02", "0.006 0.09 0.03", DARK)],
             },
@@ -203,7 +205,7 @@ const ROBOT: Link = {
       mass: 0.002,
       inertia: [1e-6, 1e-6, 1e-6],
       center: [0, 0, 0],
-      looks: ['type="sphere" size="0.025" rgba="' + RED + '"'],
+      looks: [`type="sphere" size="0.025" rgba="${RED}"`],
     },
     {
       name: "torso_fixed_link",
@@ -211,14 +213,13 @@ const ROBOT: Link = {
       mass: 13.2775,
       inertia: [0.3865, 0.3394, 0.1009],
       center: [-0.0722, 0.0057, 0.2656],
-      principal: [0.9995, 0.0249, 0.0177, 0.011],
+      principal: "0.9995 0.0249 0.0177 0.011",
       looks: [box("-0.09 0 0.2", "0.05 0.14 0.22", BLUE)],
     },
   ],
 };
 
 function linkText(link: Link): string {
-  const quat = (values: Numbers | undefined) => (values === undefined ? "" : ` quat="${values.join(" ")}"`);
   const joints = Object.entries(link.joints ?? {}).map(([name, rest]) => {
     const full = name.startsWith("slide") ? name : `${name}_joint`;
     const usual = rest.includes("armature=") ? "" : ' armature="1"';
@@ -227,10 +228,12 @@ function linkText(link: Link): string {
   });
   const looks = (link.looks ?? []).map((shape) => `<geom ${shape} contype="0" conaffinity="0" group="1"/>`);
   const end =
-    link === GRIPPER ? `${finger("r")}${finger("l")}<site name="robot0:grip" pos="0.02 0 0" size="0.02" rgba="0 0 0 0"/>` : "";
+    link === GRIPPER
+      ? `${finger("r")}${finger("l")}<site name="robot0:grip" pos="0.02 0 0" size="0.02" rgba="0 0 0 0"/>`
+      : "";
   return (
-    `<body name="robot0:${link.name}" pos="${link.at.join(" ")}"${quat(link.turned)}>` +
-    `<inertial pos="${link.center.join(" ")}" mass="${link.mass}" diaginertia="${link.inertia.join(" ")}"${quat(link.principal)}/>` +
+    `<body name="robot0:${link.name}" pos="${link.at.join(" ")}">` +
+    `<inertial pos="${link.center.join(" ")}" mass="${link.mass}" diaginertia="${link.inertia.join(" ")}"${link.principal === undefined ? "" : ` quat="${link.principal}"`}/>` +
     `${joints.join("")}${looks.join("")}${(link.links ?? []).map(linkText).join("")}${end}</body>`
   );
 }

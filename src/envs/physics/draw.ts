@@ -5,7 +5,17 @@
 import { cos, sin } from "../../core/exact-math.ts";
 import type { Camera, Mat3, Vec3 } from "../../images/render3d/matrix.ts";
 import { lookAt, turnX } from "../../images/render3d/matrix.ts";
-import { box, cylinder, lathe, type Mesh, meshOf, painted, sphere, stretched, turned } from "../../images/render3d/mesh.ts";
+import {
+  box,
+  cylinder,
+  lathe,
+  type Mesh,
+  meshOf,
+  painted,
+  sphere,
+  stretched,
+  turned,
+} from "../../images/render3d/mesh.ts";
 import type { Renderer } from "../../images/render3d/renderer.ts";
 import { type Model, type Simulation, vec3 } from "./simulation.ts";
 
@@ -111,7 +121,9 @@ function shapeOf(model: Model, geom: number): Mesh | undefined {
 function capsule(radius: number, half: number): Mesh {
   const arc = [0, 1, 2, 3, 4].map((i) => (i * Math.PI) / 8);
   const bottom = arc.map((angle) => [angle === 0 ? 0 : radius * sin(angle), -half - radius * cos(angle)] as const);
-  const top = [...arc].reverse().map((angle) => [angle === 0 ? 0 : radius * sin(angle), half + radius * cos(angle)] as const);
+  const top = [...arc]
+    .reverse()
+    .map((angle) => [angle === 0 ? 0 : radius * sin(angle), half + radius * cos(angle)] as const);
   return lathe([...bottom, ...top], SIDES);
 }
 

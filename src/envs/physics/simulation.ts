@@ -46,7 +46,9 @@ export type Data = Native & {
   readonly geom_xmat: Floats;
   readonly subtree_com: Floats;
 };
+type Buffer = Native & { GetView(): Floats };
 type Mujoco = {
+  readonly DoubleBuffer: new (size: number) => Buffer;
   readonly MjModel: { from_xml_string(text: string): Model; from_xml_path(path: string): Model };
   readonly MjData: new (model: Model) => Data;
   readonly FS: { mkdirTree(path: string): void; writeFile(path: string, data: Uint8Array): void };
@@ -54,8 +56,8 @@ type Mujoco = {
   mj_forward(model: Model, data: Data): void;
   mj_resetData(model: Model, data: Data): void;
   mj_stateSize(model: Model, parts: number): number;
-  mj_getState(model: Model, data: Data, into: Floats, parts: number): void;
-  mj_setState(model: Model, data: Data, from: Floats | number[], parts: number): void;
+  mj_getState(model: Model, data: Data, into: Buffer, parts: number): void;
+  mj_setState(model: Model, data: Data, from: number[], parts: number): void;
   mj_name2id(model: Model, kind: number, name: string): number;
 };
 
@@ -81,7 +83,11 @@ export async function simulate(text: string): Promise<Simulation> {
 }
 
 /** The same for a model in files: `files` are laid out under one folder, and `main` is read. */
-export async function simulateFiles(files: ReadonlyMap<string, Uint8Array>, main: string, key: string): Promise<Simulation> {
+export async function simulateFiles(
+  files: ReadonlyMap<string, Uint8Array>,
+  main: string,
+  key: string,
+): Promise<Simulation> {
   const { mujoco, model } = await compile(key, (it) => {
     const root = `/models/${compiled.size}`;
     for (const [path, bytes] of files) {
@@ -136,14 +142,18 @@ export class Simulation {
   }
 
   get state(): number[] {
-    const buffer = new Float64Array(this.#size);
+    const buffer = new this.#mujoco.DoubleBuffer(this.#size);
     this.#mujoco.mj_getState(this.model, this.data, buffer, ALL);
-    return [...buffer];
+    const values = [...buffer.GetView()];
+    buffer.delete();
+    return values;
   }
 
   set state(values: readonly number[]) {
     if (values.length !== this.#size) {
-      throw new EnvError(`The saved physics has ${values.length} numbers, this model ${this.#size}: it is another model's.`);
+      throw new EnvError(
+        `The saved physics has ${values.length} numbers, this model ${this.#size}: it is another model's.`,
+      );
     }
     const copy = [...values];
     this.#mujoco.mj_setState(this.model, this.data, copy, ALL);

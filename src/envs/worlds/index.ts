@@ -1,6 +1,7 @@
 /** The built-in worlds. */
 import type { WorldDefinition } from "../define.ts";
 import { colorCodeword } from "./color-codeword.ts";
+import { fetchPickAndPlace, fetchReach } from "./fetch.ts";
 import { frozenLake } from "./frozen-lake.ts";
 import { jigsaw } from "./jigsaw.ts";
 import { matchstickEquation } from "./matchstick-equation.ts";
@@ -22,6 +23,8 @@ export const builtinWorlds: readonly WorldDefinition[] = [
   jigsaw,
   zoomInPuzzle,
   videoUnshuffle,
+  fetchReach,
+  fetchPickAndPlace,
   frozenLake,
   sokoban,
   svg,
