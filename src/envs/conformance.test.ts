@@ -54,8 +54,8 @@ const REPLIES = 100_000;
 type Budget = { readonly seeds: number; readonly replies: number; readonly solved?: number };
 const SLOW: Readonly<Record<string, Budget>> = {
   svg: { seeds: SEEDS, replies: 10_000 },
-  fetch_reach: { seeds: 60, replies: 600 },
-  fetch_pick_and_place: { seeds: 40, replies: 600, solved: 0.95 },
+  fetch_reach: { seeds: 150, replies: 2000 },
+  fetch_pick_and_place: { seeds: 60, replies: 2000, solved: 0.95 },
 };
 function budget({ id }: Case): Budget {
   const slow = SLOW[id.split("/")[0] ?? ""];

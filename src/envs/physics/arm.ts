@@ -250,7 +250,7 @@ export function armModel({ bodies, motors }: ArmScene): string {
   const motor = (side: string) =>
     `<position name="robot0:${side}_gripper_finger_joint" joint="robot0:${side}_gripper_finger_joint" kp="30000" ctrllimited="true" ctrlrange="0 0.2"/>`;
   return (
-    '<mujoco model="arm"><compiler angle="radian"/><option timestep="0.002"/><worldbody>' +
+    '<mujoco model="arm"><compiler angle="radian"/><option timestep="0.002"/><size memory="1M"/><worldbody>' +
     '<body name="robot0:mocap" mocap="true"/>' +
     `${linkText(ROBOT)}${bodies}</worldbody>` +
     '<contact><exclude body1="robot0:r_gripper_finger_link" body2="robot0:l_gripper_finger_link"/></contact>' +

@@ -69,9 +69,9 @@ export function drawModel(renderer: Renderer, { model, data }: Simulation): void
   }
 }
 
-/** A ball that is no part of the model: a target, a mark. */
-export function drawBall(renderer: Renderer, at: Vec3, radius: number, color: Vec3): void {
-  renderer.draw(painted(sphere(radius, SIDES), color), { rotation: STAND, shift: at });
+/** A mesh that is no part of the model, such as a ball that marks a target. */
+export function drawAt(renderer: Renderer, mesh: Mesh, at: Vec3): void {
+  renderer.draw(mesh, { rotation: STAND, shift: at });
 }
 
 /** From shapes that stand on y to shapes that stand on z. */

@@ -125,7 +125,19 @@ export class Simulation {
     this.model = model;
     this.data = new mujoco.MjData(model);
     this.#size = mujoco.mj_stateSize(model, ALL);
-    freed.register(this, this.data);
+    freed.register(this, this.data, this);
+  }
+
+  /** Another state of the same model, equal to this one now. */
+  copy(): Simulation {
+    const other = new Simulation(this.#mujoco, this.model);
+    other.state = this.state;
+    return other;
+  }
+
+  /** Gives the memory back; it can't be used any more. */
+  close(): void {
+    if (freed.unregister(this)) this.data.delete();
   }
 
   step(count: number): void {

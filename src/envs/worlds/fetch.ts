@@ -14,11 +14,12 @@ import { isJsonObject, type Json } from "../../core/json.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { Canvas } from "../../images/canvas.ts";
 import { add, scale, subtract, type Vec3 } from "../../images/render3d/matrix.ts";
+import { painted, sphere } from "../../images/render3d/mesh.ts";
 import { Renderer } from "../../images/render3d/renderer.ts";
 import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import { armModel } from "../physics/arm.ts";
-import { drawBall, drawModel, type FreeCamera, freeCamera } from "../physics/draw.ts";
+import { drawAt, drawModel, type FreeCamera, freeCamera } from "../physics/draw.ts";
 import { type Model, type Simulation, simulate, simulateFiles, vec3 } from "../physics/simulation.ts";
 import { filesIn } from "../pictures/source.ts";
 import type { Fact, Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
@@ -63,7 +64,7 @@ const HOME: Readonly<Record<Task, Vec3>> = {
 const OBJECT_HEIGHT = 0.4248922232488584;
 const SKY: Vec3 = [115, 218, 145];
 const LIGHT = { direction: [0.35, -0.3, 0.9] as const, intensity: 0.62, ambient: 0.42 };
-const RED: Vec3 = [225, 30, 30];
+const BALL = painted(sphere(0.02, 16), [225, 30, 30]);
 /** How low the gripper comes before its fingers meet the table. */
 const LOWEST = 0.43;
 const LONGEST_PLAN = 90;
@@ -194,16 +195,14 @@ export class Fetch implements World {
   readonly #options: Options;
   readonly #task: Task;
   readonly #bench: Bench;
-  readonly #planner: Bench;
   readonly #renderer: Renderer;
   #episode: Episode;
   #stopped = false;
 
-  constructor(given: Options, task: Task, bench: Bench, planner: Bench) {
+  constructor(given: Options, task: Task, bench: Bench) {
     this.#options = given;
     this.#task = task;
     this.#bench = bench;
-    this.#planner = planner;
     this.#episode = { goal: HOME[task], object: undefined, camera: front(given) };
     this.#renderer = new Renderer(given.size, given.size, freeCamera(this.#episode.camera, 1), given.samples);
     this.#renderer.light = LIGHT;
@@ -316,7 +315,7 @@ export class Fetch implements World {
       renderer.camera = freeCamera(camera, 1);
       renderer.clear(SKY);
       drawModel(renderer, this.#bench.simulation);
-      drawBall(renderer, this.#episode.goal, 0.02, RED);
+      drawAt(renderer, BALL, this.#episode.goal);
       canvas.draw(renderer.toImage(), i * size, 0);
     });
     return canvas.toImage();
@@ -364,19 +363,26 @@ export class Fetch implements World {
   /** Plays the plan out on a second robot in the same state. */
   async solve(): Promise<Action[]> {
     if (this.#stopped) return [];
-    const planner = this.#planner;
-    planner.simulation.state = this.#bench.simulation.state;
+    const planner = new Bench(this.#bench.simulation.copy(), this.#task);
     planner.bias = this.#bench.bias;
     const plan: Action[] = [];
-    while (plan.length < LONGEST_PLAN) {
-      const action = this.#task === "reach" ? this.#towardsBall(planner) : this.#withCube(planner);
-      if (action === undefined) return [];
-      plan.push(action);
-      if (action.name === "stop") return plan;
-      planner.play(action);
-      if (plan.length % BREATH === 0) await new Promise(setImmediate);
+    try {
+      while (plan.length < LONGEST_PLAN) {
+        const action = this.#task === "reach" ? this.#towardsBall(planner) : this.#withCube(planner);
+        if (action === undefined) return [];
+        plan.push(action);
+        if (action.name === "stop") return plan;
+        planner.play(action);
+        if (plan.length % BREATH === 0) await new Promise(setImmediate);
+      }
+      return [];
+    } finally {
+      planner.simulation.close();
     }
-    return [];
+  }
+
+  close(): void {
+    this.#bench.simulation.close();
   }
 
   #towardsBall(bench: Bench): Action {
@@ -517,7 +523,7 @@ export const fetchReach = defineWorld({
   id: "fetch_reach",
   summary: "lead a robot arm's gripper to the red ball, then stop",
   options: optionsFor(0.1),
-  create: async (given) => new Fetch(given, "reach", await bench(given, "reach"), await bench(given, "reach")),
+  create: async (given) => new Fetch(given, "reach", await bench(given, "reach")),
 });
 
 export const fetchPickAndPlace = defineWorld({
@@ -525,5 +531,5 @@ export const fetchPickAndPlace = defineWorld({
   id: "fetch_pick_and_place",
   summary: "take a cube with a robot arm's gripper, carry it to the red ball, then stop",
   options: optionsFor(0.05),
-  create: async (given) => new Fetch(given, "pick", await bench(given, "pick"), await bench(given, "pick")),
+  create: async (given) => new Fetch(given, "pick", await bench(given, "pick")),
 });

@@ -61,10 +61,10 @@ export class Renderer {
       this.#color.fill(red);
       return;
     }
-    for (let i = 0; i < this.#color.length; i += 3) {
-      this.#color[i] = red;
-      this.#color[i + 1] = green;
-      this.#color[i + 2] = blue;
+    this.#color.set([red, green, blue]);
+    // What is filled doubles until nothing is left.
+    for (let filled = 3; filled < this.#color.length; filled *= 2) {
+      this.#color.copyWithin(filled, 0, Math.min(filled, this.#color.length - filled));
     }
   }
 
@@ -206,7 +206,39 @@ export class Renderer {
     const side = back ? -1 : 1;
     if (flat && texture === undefined)
       return this.#flat(this.#lit(surface, surface.color, [a.nx * side, a.ny * side, a.nz * side]));
-    return this.#shaded(a, b, c, surface, side);
+    return this.shading === "lambert" && texture === undefined
+      ? this.#smooth(a, b, c, surface, side)
+      : this.#shaded(a, b, c, surface, side);
+  }
+
+  /** `#shaded` for plain colours in plain light, number for number, without a list for every pixel. */
+  #smooth(a: Vertex, b: Vertex, c: Vertex, { color: [red, green, blue] }: Surface, side: number): Span {
+    const pixels = this.#color;
+    const depths = this.#depth;
+    const [lx, ly, lz] = this.#toLight;
+    const { intensity, ambient } = this.light;
+    return (row, from, to, weightB, weightC, bX, cX, depth, depthX, [wa, wb, wc]) => {
+      let [sB, sC, nearness] = [weightB, weightC, depth];
+      const end = row * this.#columns + to;
+      for (let i = row * this.#columns + from; i < end; i++, sB += bX, sC += cX, nearness += depthX) {
+        if (nearness <= (depths[i] as number)) continue;
+        depths[i] = nearness;
+        const z = 1 / nearness;
+        const kb = sB * wb * z;
+        const kc = sC * wc * z;
+        const ka = (1 - sB - sC) * wa * z;
+        const nx = side * (a.nx * ka + b.nx * kb + c.nx * kc);
+        const ny = side * (a.ny * ka + b.ny * kb + c.ny * kc);
+        const nz = side * (a.nz * ka + b.nz * kb + c.nz * kc);
+        const length = Math.sqrt(nx * nx + ny * ny + nz * nz);
+        const one = length > 0 ? 1 / length : 1;
+        const facing = Math.max(0, nx * one * lx + ny * one * ly + nz * one * lz);
+        const strength = ambient + intensity * facing;
+        pixels[i * 3] = Math.min(255, red * strength + 0.5);
+        pixels[i * 3 + 1] = Math.min(255, green * strength + 0.5);
+        pixels[i * 3 + 2] = Math.min(255, blue * strength + 0.5);
+      }
+    };
   }
 
   #flat(color: Vec3): Span {
