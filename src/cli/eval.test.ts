@@ -1,8 +1,9 @@
 /** The command: its grammar, what it prints and how it ends. */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import "../index.ts";
 import type { Report } from "../evaluate/index.ts";
 import { TestServer } from "../evaluate/test-server.ts";
 import { EXIT } from "./common.ts";
@@ -33,7 +34,7 @@ async function saccadeEval(...args: string[]): Promise<typeof process.exitCode> 
   const { model } = server.model("server");
   await evalCommand()
     .exitOverride()
-    .parseAsync([model, ...args, "--out", join(root, "out")], { from: "user" });
+    .parseAsync([model, "--out", join(root, "out"), ...args], { from: "user" });
   return process.exitCode;
 }
 
@@ -89,7 +90,51 @@ describe("saccade eval", () => {
     expect(printed).not.toContain("Not complete");
   });
 
+  test("files of episodes are played row by row: tickets, a plan, and records with the environment that plays them", async () => {
+    const lake = { protocol: "keyword", maxTurns: 1 };
+    const tickets = join(root, "val.jsonl");
+    const rows = [
+      { env: "frozen_lake", seed: 3, options: { ...lake, size: 3 } },
+      { env: "frozen_lake", seed: 3, options: { ...lake, size: 5 } },
+      { env: "frozen_lake", seed: 4, options: { ...lake, size: 3 } },
+      { env: "frozen_lake", seed: 3, options: lake, data_source: "plain" },
+    ];
+    await writeFile(tickets, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+    const plan = join(root, "plan.yaml");
+    await writeFile(plan, "envs:\n  - {name: FrozenLake, n_envs: 5, seed: [1, 9, 1], max_turns: 1}\n");
+    expect(await saccadeEval("--tickets", tickets, "--plan", plan, "--json", "--out", join(root, "files"))).toBe(
+      EXIT.ok,
+    );
+    const report = JSON.parse(printed) as Report;
+    expect(report.envs.map(({ env, success }) => [env, success.total])).toEqual([
+      ["frozen_lake", 2],
+      ["frozen_lake~2", 1],
+      ["plain", 1],
+      ["frozen_lake~3", 5],
+    ]);
+    // What is asked is what the rows say: two of them differ in nothing but the size of their lake.
+    expect(new Set(report.envs.map(({ against }) => against.oracle?.total))).toEqual(new Set([1, 2, 5]));
+
+    const env = join(root, "task.mjs");
+    const data = join(root, "rows.jsonl");
+    await writeFile(data, [1, 2, 3].map((n) => `${JSON.stringify({ n })}\n`).join(""));
+    await writeFile(
+      env,
+      `import { defineTask, text, user } from "saccade";
+       const prompt = ({ n }) => [user(text("n" + n))];
+       export default defineTask({ id: "count", data: [{ n: 0 }], prompt, reward: (_, { n }) => n === 2 ? 1 : 0 });`,
+    );
+    printed = "";
+    expect(await saccadeEval("--records", data, "--env", env, "--json", "--out", join(root, "records"))).toBe(EXIT.ok);
+    expect((JSON.parse(printed) as Report).envs).toMatchObject([{ success: { count: 1, total: 3 } }]);
+    printed = "";
+    await saccadeEval("--records", data, "--env", env, "--seeds", "1..2", "--json", "--out", join(root, "two"));
+    expect((JSON.parse(printed) as Report).envs).toMatchObject([{ success: { count: 1, total: 2 } }]);
+  });
+
   test("wrong flags are named", async () => {
+    await expect(saccadeEval("--records", "x.jsonl")).rejects.toThrow(/exactly one --env/);
+    await expect(saccadeEval("--tickets", join(root, "none.jsonl"))).rejects.toThrow(/There is no file/);
     await expect(saccadeEval("--env", "frozen_lake", "--seeds", "9..1")).rejects.toThrow(/--seeds takes/);
     await expect(saccadeEval(...LAKE, "--greedy", "--temperature", "1")).rejects.toThrow(/one of --greedy/);
     await expect(saccadeEval("--seeds", "1..2")).rejects.toThrow(/name an environment/);

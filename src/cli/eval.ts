@@ -5,6 +5,7 @@
 import { Command, Option } from "commander";
 import { ConfigError } from "../core/index.ts";
 import type { EngineConfig } from "../engine/index.ts";
+import type { Source } from "../envs/index.ts";
 import {
   type EpisodeResult,
   type EvaluationOptions,
@@ -17,6 +18,9 @@ import { collect, ENGINE_FLAG, EXIT, envOptions, Progress, wholeNumber } from ".
 
 export type EvalFlags = {
   env: string[];
+  tickets: string[];
+  plan: string[];
+  records?: string;
   seeds?: number[];
   preset?: EvaluationPresetName;
   repeats: number;
@@ -45,6 +49,9 @@ export function evalCommand(): Command {
     .description("measure any model on any environment")
     .argument("<model>", "a folder, provider:name (openai, anthropic, google) or url#name (OpenAI-compatible server)")
     .option("--env <id>", "environment id or path (repeat)", collect, [])
+    .option("--tickets <file>", "rows that name episodes, JSON lines or Parquet (repeat)", collect, [])
+    .option("--plan <file>", "a seed plan of VAGEN's, YAML or JSON (repeat)", collect, [])
+    .option("--records <file>", "rows that the one --env plays, JSON lines or Parquet")
     .option("--seeds <seeds>", "episodes, both ends included: 0..69, or 1,5,10..20", parseSeeds)
     .addOption(new Option("--preset <name>", "settings of a published evaluation").choices(evaluationPresets))
     .option("--repeats <n>", "episodes of each seed, for pass@k", wholeNumber("--repeats", 1), 1)
@@ -115,14 +122,27 @@ export function evaluationOptions(model: string, flags: EvalFlags): EvaluationOp
     set,
     protocol,
     temperature,
+    tickets,
+    plan,
+    records,
     ...rest
   } = flags;
+  const [only] = env;
+  if (records !== undefined && (only === undefined || env.length > 1)) {
+    throw new ConfigError("--records takes exactly one --env, which says what its rows ask and what a reply earns.");
+  }
+  const sources: Source[] = [
+    ...tickets.map((file) => ({ tickets: file })),
+    ...plan.map((file) => ({ plan: file })),
+    ...(records === undefined || only === undefined ? [] : [{ records, env: only }]),
+  ];
   if (greedy && temperature !== undefined) throw new ConfigError("Choose one of --greedy and --temperature.");
   const sampled = greedy ? 0 : temperature;
   return {
     ...rest,
     model,
-    ...(env.length > 0 && { envs: env }),
+    ...(env.length > 0 && records === undefined && { envs: env }),
+    ...(sources.length > 0 && { sources }),
     options: {
       ...envOptions({ set, ...(protocol !== undefined && { protocol }) }),
       ...(observation && { observation }),

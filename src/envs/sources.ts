@@ -142,9 +142,10 @@ export function evaluationEntries(sources: readonly OpenSource[], seeds: readonl
   });
 }
 
-/** The environments of a source on these seeds. */
-export function onSeeds({ envs, rows, data }: OpenSource, seeds: readonly number[]): EvaluationEntry[] {
+/** The environments of a source on these seeds; where they have rows and no seeds are given, on all rows. */
+export function onSeeds({ envs, rows, data }: OpenSource, given: readonly number[]): EvaluationEntry[] {
   const count = data === undefined ? undefined : rows?.length;
+  const seeds = count !== undefined && given.length === 0 ? Array.from({ length: count }, (_, row) => row) : given;
   return envs.map(({ env, options }) => {
     const outside = count === undefined ? undefined : seeds.find((seed) => seed >= count);
     if (outside !== undefined) {

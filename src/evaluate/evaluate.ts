@@ -77,8 +77,7 @@ export async function evaluateModel(options: EvaluationOptions): Promise<Evaluat
         }),
       ) as JsonObject,
     };
-    const seeds = options.seeds ?? preset?.seeds ?? [];
-    const jobs = planJobs(plans, seeds, options.repeats ?? 1, setting);
+    const jobs = planJobs(plans, options.repeats ?? 1, setting);
     return await playAll({ options, model, host, stop, plans, jobs, setting });
   } finally {
     stop.release();
@@ -106,7 +105,7 @@ async function playAll(session: Session): Promise<Evaluation> {
   try {
     log = await ResultLog.open(run.path);
     const against = new Map<string, Yardsticks>();
-    for (const plan of plans) against.set(plan.spec.id, await yardsticks(plan, session));
+    for (const plan of plans) against.set(plan.label, await yardsticks(plan, session));
     await playMissing(session, run, log);
     const report = makeReport({
       model: model.name,
@@ -157,7 +156,7 @@ async function openFolder({ options, model, setting, plans, jobs }: Session): Pr
       );
     }
   }
-  const envs = plans.map(({ spec }) => spec.id);
+  const envs = plans.map(({ label }) => label);
   const run = await openRun(path, {
     config: { kind: "eval", model: model.name, setting, envs },
     seeds: { eval: [...new Set(jobs.map(({ seed }) => seed))] },
@@ -169,8 +168,7 @@ async function openFolder({ options, model, setting, plans, jobs }: Session): Pr
   return run;
 }
 
-async function yardsticks({ spec, maxTurns, protocol }: EnvPlan, { jobs, host, stop }: Session): Promise<Yardsticks> {
-  const seeds = [...new Set(jobs.map(({ seed }) => seed))];
+async function yardsticks({ spec, seeds, maxTurns, protocol }: EnvPlan, { host, stop }: Session): Promise<Yardsticks> {
   // These agents look at no picture, so none is shrunk for them and no goal is drawn; the limits and rules are the same.
   const { maxLongSide: _, finalGoal: __, ...rules } = spec.options ?? {};
   const { against } = await playSeeds({
@@ -239,6 +237,7 @@ async function playOnce(
   const agent = model.agent({ env, seed, sibling: repeat, samplingSeed: 0 });
   const trajectory = await playEpisode({
     name: plan.spec.id,
+    group: `${plan.label}#${seed}`,
     env,
     agent,
     seed,

@@ -11,13 +11,18 @@ import type { Message } from "../core/message.ts";
 import { checkSeed } from "../core/seed.ts";
 import { isPath } from "../envs/load.ts";
 import { isWorld, makeEnv, type Options } from "../envs/registry.ts";
+import { type EvaluationEntry, evaluationEntries, type OpenSource, openSource, type Source } from "../envs/sources.ts";
 import { WorldEnv } from "../envs/world-env.ts";
 import type { EnvHost, EnvSpec } from "../rollout/hosts.ts";
+import { distinctLabels } from "../rollout/scores.ts";
 import { type EvaluationPreset, fullName } from "./presets.ts";
 import { digest, resultKey, type Setting } from "./results.ts";
 
 export type EnvPlan = {
   readonly spec: EnvSpec;
+  /** Its name in reports: the environment's, a file's for it, and another where two share one. */
+  readonly label: string;
+  readonly seeds: readonly number[];
   /** Part of every key. */
   readonly identity: JsonObject;
   /** Limit of the episode, where the environment does not take one as an option. */
@@ -31,7 +36,9 @@ export type Job = { readonly plan: EnvPlan; readonly seed: number; readonly repe
 export type PlanOptions = {
   /** Ids or paths; default: those of the preset. */
   readonly envs?: readonly string[];
-  /** Default: those of the preset. */
+  /** Files of episodes, as recipes take them; `{ env }` is the same as a name in `envs`, with options of its own. */
+  readonly sources?: readonly Source[];
+  /** Of environments; rows of files name their own. Default: those of the preset. */
   readonly seeds?: readonly number[];
   /** Episodes of each seed, for pass@k; default 1. */
   readonly repeats?: number;
@@ -46,20 +53,39 @@ export async function planEnvs(
   preset: EvaluationPreset | undefined,
   host: EnvHost,
 ): Promise<EnvPlan[]> {
-  const names = new Set((options.envs ?? preset?.envs ?? []).map(fullName));
-  if (names.size === 0) throw new ConfigError("Nothing to play: name an environment (--env maze_2d/easy) or a preset.");
+  const named = options.envs ?? (options.sources === undefined ? preset?.envs : undefined) ?? [];
+  const sources = [...new Set(named.map(fullName))].map((env): Source => ({ env })).concat(options.sources ?? []);
+  if (sources.length === 0) {
+    throw new ConfigError("Nothing to play: name an environment (--env maze_2d/easy), a file of episodes or a preset.");
+  }
+  const opened: OpenSource[] = [];
+  for (const source of sources) opened.push(await openSource(chosenRows(source, options.seeds)));
+  const entries = evaluationEntries(
+    opened,
+    (options.seeds ?? preset?.seeds ?? []).map((seed) => checkSeed(seed)),
+  );
+  const labels = distinctLabels(entries.map(({ label }) => label));
   const plans: EnvPlan[] = [];
-  for (const name of names) plans.push(await planEnv(name, options, preset, host));
+  for (const [i, entry] of entries.entries()) {
+    plans.push(await planEnv({ ...entry, label: labels[i] as string }, options, preset, host));
+  }
   return plans;
 }
 
+/** Seeds that are given beside records choose among their rows. */
+function chosenRows(source: Source, seeds: readonly number[] | undefined): Source {
+  if (!("records" in source) || seeds === undefined) return source;
+  return { env: source.env, options: { ...source.options, data: source.records } };
+}
+
 async function planEnv(
-  id: string,
+  { env: id, label, seeds, options: rows }: EvaluationEntry,
   { options: own, maxTurns }: PlanOptions,
   preset: EvaluationPreset | undefined,
   host: EnvHost,
 ): Promise<EnvPlan> {
-  const given = { ...preset?.options(id), ...own };
+  if (seeds.length === 0) throw new ConfigError("Nothing to play: give seeds (--seeds 0..69) or a preset.");
+  const given = { ...preset?.options(id), ...rows, ...own };
   const madeOfWorld = isWorld(id);
   const spec = { id, options: madeOfWorld && maxTurns !== undefined ? { ...given, maxTurns } : given };
   const env = await makeEnv(id, spec.options);
@@ -68,6 +94,8 @@ async function planEnv(
     env instanceof WorldEnv ? { protocol: env.protocol.name, turnLimit: env.options.maxTurns } : limit(maxTurns);
   return {
     spec,
+    label,
+    seeds: [...new Set(seeds)],
     ...known,
     ...(!madeOfWorld && maxTurns !== undefined && { maxTurns }),
     identity: {
@@ -76,6 +104,9 @@ async function planEnv(
       ...known,
       opening: await opening(spec, host),
       ...(isPath(id) && { file: fileDigest(id) }),
+      // Episodes that are rows of a file are decided by what stands in it.
+      ...(typeof rows.data === "string" && { data: fileDigest(rows.data) }),
+      ...(label !== id && { label }),
     },
   };
 }
@@ -107,17 +138,10 @@ function fileDigest(id: string): string {
 }
 
 /** Repeat by repeat, so that an evaluation cut short has some of everything first. */
-export function planJobs(
-  plans: readonly EnvPlan[],
-  seeds: readonly number[],
-  repeats: number,
-  setting: Setting,
-): Job[] {
-  if (seeds.length === 0) throw new ConfigError("Nothing to play: give seeds (--seeds 0..69) or a preset.");
-  const distinct = [...new Set(seeds.map((seed) => checkSeed(seed)))];
+export function planJobs(plans: readonly EnvPlan[], repeats: number, setting: Setting): Job[] {
   return Array.from({ length: repeats }, (_, repeat) => repeat).flatMap((repeat) =>
     plans.flatMap((plan) =>
-      distinct.map((seed) => ({ plan, seed, repeat, key: resultKey(setting, plan.identity, seed, repeat) })),
+      plan.seeds.map((seed) => ({ plan, seed, repeat, key: resultKey(setting, plan.identity, seed, repeat) })),
     ),
   );
 }

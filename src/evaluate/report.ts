@@ -115,9 +115,9 @@ function envReport(plan: EnvPlan, { jobs, attempts, against, price }: ReportInpu
   const share = (count: number) => count / turns;
   const ended: Record<string, number> = {};
   for (const { end } of scored) ended[end] = (ended[end] ?? 0) + 1;
-  const { stop, random, oracle } = against.get(plan.spec.id) as Yardsticks;
+  const { stop, random, oracle } = against.get(plan.label) as Yardsticks;
   return {
-    env: plan.spec.id,
+    env: plan.label,
     ...(plan.protocol !== undefined && { protocol: plan.protocol }),
     ...(plan.turnLimit !== undefined && { maxTurns: plan.turnLimit }),
     success: successRate(scored),
