@@ -7,8 +7,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
-import { defineEnv, type Env, makeEnv, NumpyRandom, register, resolveRecipe, train } from "../src/index.ts";
 import { table } from "./peer.ts";
+import { defineEnv, type Env, makeEnv, NumpyRandom, register, resolveRecipe, train } from "./saccade.ts";
 
 const STEPS = Number(process.env.BENCH_STEPS ?? 12);
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);

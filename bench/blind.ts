@@ -2,7 +2,7 @@
  * What can be done blind: the best fixed list of moves for the quickstart's held-out lakes, found by trying all of them. `npx jiti bench/blind.ts`.
  * No agent that can't see does better on average; this one even chose its list with these very lakes in sight.
  */
-import { makeWorld } from "../src/index.ts";
+import { makeWorld } from "./saccade.ts";
 
 const [FIRST, LAKES, TURNS] = [1_000_000_000, 256, 8];
 const MOVES = { left: [0, -1], down: [1, 0], right: [0, 1], up: [-1, 0] } as const;

@@ -3,7 +3,16 @@
  * encoding happen only at the edges, so their rates are printed apart. The peer is VisGym's Python, whose rates were
  * measured on the machine this was written on (2 cores x86-64, Python 3.11).
  */
-import { encodePng, type Image, isImage, listEnvs, makeWorld, NumpyRandom, sampleAction, type World } from "saccade";
+import {
+  encodePng,
+  type Image,
+  isImage,
+  listEnvs,
+  makeWorld,
+  NumpyRandom,
+  sampleAction,
+  type World,
+} from "./saccade.ts";
 
 const VISGYM: Record<string, number> = {
   maze_2d: 1720,

@@ -7,8 +7,8 @@
 
 import { mixSeed } from "../src/core/seed.ts";
 import { listEnvs, makeWorldEnv, protocolNames, type WorldEnv } from "../src/envs/index.ts";
-import { assistant, type Message, NumpyRandom, textOf } from "../src/index.ts";
 import { MIN_VOCAB, trainTokenizer } from "../src/model/train-tokenizer.ts";
+import { assistant, type Message, NumpyRandom, textOf } from "./saccade.ts";
 
 const VOCAB = 2048;
 /** Letters of a line of merges in the file. */

@@ -9,6 +9,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { availableParallelism, cpus, loadavg, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { scheduled } from "../src/train/update.ts";
+import { forPeer } from "./engine-data.ts";
+import { inTurns, milliseconds, missingPeers, ms, Peer, ratio, table } from "./peer.ts";
 import {
   chatModel,
   createFolder,
@@ -22,10 +25,7 @@ import {
   type Recipe,
   sequencesOf,
   sftBatch,
-} from "../src/index.ts";
-import { scheduled } from "../src/train/update.ts";
-import { forPeer } from "./engine-data.ts";
-import { inTurns, milliseconds, missingPeers, ms, Peer, ratio, table } from "./peer.ts";
+} from "./saccade.ts";
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const CORES = availableParallelism();

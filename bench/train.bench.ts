@@ -9,6 +9,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { cpus, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
+import { update } from "../src/train/update.ts";
+import { maskedIds, picture } from "./engine-data.ts";
+import { Peer, ratio, table } from "./peer.ts";
 import {
   chatModel,
   createFolder,
@@ -28,10 +31,7 @@ import {
   text,
   tokenAgent,
   user,
-} from "../src/index.ts";
-import { update } from "../src/train/update.ts";
-import { maskedIds, picture } from "./engine-data.ts";
-import { Peer, ratio, table } from "./peer.ts";
+} from "./saccade.ts";
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 /** Steps before anything is timed: JavaScript is compiled while it runs, which takes a few; a run has hundreds. */

@@ -6,20 +6,13 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  checkRecipe,
-  createFolder,
-  findPreset,
-  loadFolder,
-  loadRecipe,
-  makeWorldEnv,
-  NativeEngine,
-  playDemo,
-  type RunEvent,
-  recipeNames,
-  textOf,
-  train,
-} from "../src/index.ts";
+import { textOf } from "../src/core/index.ts";
+import { NativeEngine } from "../src/engine/index.ts";
+import { makeWorldEnv, playDemo } from "../src/envs/index.ts";
+import { createFolder, findPreset, loadFolder } from "../src/model/index.ts";
+import type { RunEvent } from "../src/run/index.ts";
+import { checkRecipe, loadRecipe, recipeNames, train } from "../src/train/index.ts";
+import "../src/index.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "saccade-recipes-"));
 const tiny = join(scratch, "tiny");

@@ -84,3 +84,16 @@ describe("the house", () => {
     expect(exported.sort()).toEqual(rooms.map((room) => `./${room}`).sort());
   });
 });
+
+describe("the front door", () => {
+  test("has at most 60 names, each listed; the rest is in the rooms", () => {
+    const code = readFileSync(join(src, "front-door.ts"), "utf8");
+    expect(code).not.toMatch(/export \*/);
+    const names = [...code.matchAll(/export (?:type )?\{([^}]*)\}/g)].flatMap((match) =>
+      (match[1] as string).split(",").flatMap((name) => name.trim() || []),
+    );
+    expect(names).toContain("train");
+    expect(new Set(names).size).toBe(names.length);
+    expect(names.length).toBeLessThanOrEqual(60);
+  });
+});

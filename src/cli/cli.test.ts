@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileS
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { makeWorldEnv, readDemos, readTickets } from "../index.ts";
+import { makeWorldEnv, readDemos, readTickets } from "../envs/index.ts";
 import { parseSettings } from "./common.ts";
 
 const bin = resolve(import.meta.dirname, "../../dist/cli.js");

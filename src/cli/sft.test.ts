@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { loadEvents } from "../index.ts";
+import { loadEvents } from "../run/index.ts";
 
 const bin = resolve(import.meta.dirname, "../../dist/cli.js");
 const folder = mkdtempSync(join(tmpdir(), "saccade-sft-"));

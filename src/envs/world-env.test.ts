@@ -1,19 +1,17 @@
 import { describe, expect, test } from "vitest";
+import { imagesOf, NumpyRandom, textOf } from "../core/index.ts";
 import {
   act,
   defineWorld,
-  imagesOf,
   makeWorldEnv,
-  NumpyRandom,
   playDemo,
   type RewardPart,
   register,
   stopAction,
   sumRewards,
-  textOf,
   type World,
   type WorldEnv,
-} from "../index.ts";
+} from "./index.ts";
 import { frozenLake } from "./worlds/frozen-lake.ts";
 import { maze2d } from "./worlds/maze-2d.ts";
 
