@@ -13,6 +13,7 @@ export default defineConfig({
     train: "src/train/index.ts",
     viewer: "src/viewer/index.ts",
     evaluate: "src/evaluate/index.ts",
+    serve: "src/serve/index.ts",
     "env-worker": "src/rollout/env-worker.ts",
     "native-worker": "src/engine/native/worker.ts",
     cli: "src/cli/main.ts",

@@ -12,6 +12,7 @@ import { explainFailure } from "./failure.ts";
 import { modelCommand } from "./model.ts";
 import { playCommand } from "./play.ts";
 import { runsCommand } from "./runs.ts";
+import { serveCommand } from "./serve.ts";
 import { sftCommand } from "./sft.ts";
 import { ticketsCommand } from "./tickets.ts";
 import { trainCommand } from "./train.ts";
@@ -39,6 +40,7 @@ Start here:
   saccade train quickstart                              teach a tiny model to cross a frozen lake
   saccade view                                          look at the runs in a browser
   saccade eval ./my-model --env maze_2d/easy --seeds 0..69   measure any model
+  saccade serve --model ./my-model                      answer as OpenAI's and vLLM's servers do
 Exit codes: 0 done · 1 failed · 2 wrong usage · 130 interrupted`,
   );
 
@@ -51,6 +53,7 @@ for (const command of [
   trainCommand(),
   sftCommand(),
   evalCommand(),
+  serveCommand(),
   viewCommand(),
   runsCommand(),
   uploadCommand(),

@@ -37,8 +37,10 @@ export type Sample = {
   readonly versions?: Int32Array;
   readonly rawLogprobs?: Float32Array;
   readonly promptLogprobs?: Float32Array;
-  readonly topLogprobs?: readonly (readonly { readonly id: number; readonly logprob: number }[])[];
+  readonly topLogprobs?: readonly (readonly TopLogprob[])[];
 };
+
+export type TopLogprob = { readonly id: number; readonly logprob: number };
 
 /** One sequence; every array is aligned to `targets`, which is aligned to `input.ids`: position i predicts targets[i]. */
 export type Datum = {
@@ -174,13 +176,15 @@ export interface Engine {
   close(): Promise<void>;
 }
 
+export type OnToken = (id: number, logprob: number, top?: readonly TopLogprob[]) => void;
+
 export type SampleContext = {
   readonly sequence: string;
   readonly signal?: AbortSignal;
   /** Called when the prompt's pictures are encoded, by engines that know. */
   readonly onSeen?: () => void;
-  /** Called for each id as it is drawn, in order, before the sample is whole. */
-  readonly onToken?: (id: number, logprob: number) => void;
+  /** Called for each id as it is drawn, in order, before the sample is whole; `top` where `topLogprobs` asks for it. */
+  readonly onToken?: OnToken;
 };
 
 /** A snapshot, or a server whose weights are swapped: every sample says the version it was drawn with. */

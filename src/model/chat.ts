@@ -63,6 +63,7 @@ export type ChatFolder = {
   readonly renderer: Renderer;
   readonly generation: GenerationConfig;
   readonly ids: ModelIds;
+  readonly vocabSize: number;
   readonly maxPositions: number;
 };
 
@@ -117,10 +118,10 @@ export async function loadChat(path: string): Promise<ChatFolder> {
   const processor = await readProcessor(path, config);
   const { source, file } = await readTemplate(path, tokenizerConfig);
   const template = compileTemplate(source, namedTokens(tokenizerConfig), file);
-  const { ids, maxPositions } = config;
+  const { ids, vocabSize, maxPositions } = config;
   const renderer = new Renderer({ template, tokenizer, processor, ids });
   const generation = await readGeneration(path, ids, renderer.endOfTurn);
-  return { path: resolve(path), tokenizer, processor, renderer, generation, ids, maxPositions };
+  return { path: resolve(path), tokenizer, processor, renderer, generation, ids, vocabSize, maxPositions };
 }
 
 export type ChatParts = Pick<ChatFolder, "renderer" | "tokenizer" | "generation" | "maxPositions"> & {

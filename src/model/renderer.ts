@@ -13,7 +13,7 @@
  */
 import { ConfigError, DataError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
-import type { Json } from "../core/json.ts";
+import type { Json, JsonObject } from "../core/json.ts";
 import { imagesOf, type Message, textOf } from "../core/message.ts";
 import type { ImageSpan, ModelInput } from "../core/model-input.ts";
 import type { ModelIds } from "./config.ts";
@@ -24,6 +24,15 @@ import { escapeRegExp, type Tokenizer } from "./tokenizer.ts";
 export type DeltaOptions = {
   /** The sample's last id is `endOfTurn`. When it is not (a length limit), the delta starts with it. */
   readonly ended: boolean;
+};
+
+export type PromptOptions = {
+  /** Open the assistant's turn at the end; default true. */
+  readonly generationPrompt?: boolean;
+  /** The last message is the beginning of what the model says next: its turn stays open. Needs `generationPrompt: false`. */
+  readonly continueFinal?: boolean;
+  /** What a template may read beside the messages, such as `tools` or `enable_thinking`. */
+  readonly variables?: JsonObject;
 };
 
 const MOST_REMEMBERED = 4096;
@@ -83,11 +92,15 @@ export class Renderer {
   }
 
   /** The start of an episode: all messages and the opening of the assistant's turn. */
-  prompt(messages: readonly Message[]): ModelInput {
+  prompt(messages: readonly Message[], options: PromptOptions = {}): ModelInput {
     if (messages.length === 0) throw new DataError("A prompt needs at least one message.");
-    return this.#remembered("prompt", messages, (images) => {
-      const guard = pickGuard(messages);
-      return this.#encode(this.#template(this.#forTemplate(messages, guard), true), guard, images);
+    const { generationPrompt = true, continueFinal = false, variables = {} } = options;
+    const kind = JSON.stringify(["prompt", generationPrompt, continueFinal, variables]);
+    return this.#remembered(kind, messages, (images) => {
+      const guard = pickGuard(messages, variables);
+      const spoken = this.#forTemplate(messages, guard);
+      const rendered = this.#template(spoken, generationPrompt, this.#guardedValues(variables, guard));
+      return this.#encode(continueFinal ? upToFinal(rendered, spoken) : rendered, guard, images);
     });
   }
 
@@ -212,6 +225,12 @@ export class Renderer {
     }));
   }
 
+  #guardedValues(values: JsonObject, guard: string): JsonObject {
+    return JSON.parse(JSON.stringify(values), (_, value: Json) =>
+      typeof value === "string" ? this.#guarded(value, guard) : value,
+    ) as JsonObject;
+  }
+
   /** Special tokens in `text`, and a beginning of one at its very end, broken up by the guard. */
   #guarded(text: string, guard: string): string {
     let out = text;
@@ -238,8 +257,23 @@ function afterReply(rendered: string): string {
   return rendered.slice(at + STUB_REPLY.length);
 }
 
-function pickGuard(messages: readonly Message[]): string {
-  const said = JSON.stringify(messages.map((message) => [textOf(message), message.name, message.toolCalls]));
+/** What was rendered, cut after the last message's text. */
+function upToFinal(rendered: string, messages: readonly TemplateMessage[]): string {
+  const content = messages.at(-1)?.content;
+  const last = typeof content === "string" ? content : content?.at(-1);
+  const said = (typeof last === "string" ? last : last?.type === "text" ? last.text : "").trim();
+  const at = rendered.lastIndexOf(said);
+  if (said === "" || at < 0) {
+    throw new DataError("A message that goes on must end with text, and the chat template must print it as it is.");
+  }
+  return rendered.slice(0, at + said.length);
+}
+
+function pickGuard(messages: readonly Message[], variables: JsonObject = {}): string {
+  const said = JSON.stringify([
+    messages.map((message) => [textOf(message), message.name, message.toolCalls]),
+    variables,
+  ]);
   const guard = GUARDS.find((candidate) => !said.includes(candidate));
   if (guard === undefined) {
     throw new DataError("A message uses all 32 noncharacters U+FDD0 to U+FDEF; take one of them out of its text.");

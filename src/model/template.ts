@@ -12,8 +12,12 @@ export type TemplateMessage = { readonly role: string; readonly content: string 
 };
 export type TemplatePart = { readonly type: "text"; readonly text: string } | { readonly type: "image" };
 
-/** Renders messages; `generationPrompt` opens the assistant's next turn at the end. */
-export type ChatTemplate = (messages: readonly TemplateMessage[], generationPrompt: boolean) => string;
+/** Renders messages; `generationPrompt` opens the assistant's next turn at the end; `more` is what else a template may read, such as `tools`. */
+export type ChatTemplate = (
+  messages: readonly TemplateMessage[],
+  generationPrompt: boolean,
+  more?: Readonly<Record<string, Json>>,
+) => string;
 
 /** What `saccade model create` writes as `chat_template.jinja`. */
 export const CHAT_TEMPLATE = `{#- Saccade: ChatML turns in the style of Qwen3-VL. A picture is one <|image_pad|>, repeated later for each of its tokens. -#}
@@ -30,6 +34,13 @@ export const CHAT_TEMPLATE = `{#- Saccade: ChatML turns in the style of Qwen3-VL
 {%- endfor -%}
 {%- endif -%}
 {%- endmacro -%}
+{%- if tools -%}
+{{- '<|im_start|>system\\nFunctions you may call, one JSON object a line:\\n<tools>' -}}
+{%- for tool in tools -%}
+{{- '\\n' + tool | tojson -}}
+{%- endfor -%}
+{{- '\\n</tools>\\nTo call one, write <tool_call>{"name": its name, "arguments": an object}</tool_call>.<|im_end|>\\n' -}}
+{%- endif -%}
 {%- for message in messages -%}
 {%- if message.role == 'tool' -%}
 {{- '<|im_start|>user\\n<tool_response>\\n' + say(message.content) + '\\n</tool_response>' -}}
@@ -58,9 +69,9 @@ export function compileTemplate(
   } catch (error) {
     throw new ConfigError(`${file} is not a chat template that can be used: ${errorMessage(error)}.`);
   }
-  return (messages, generationPrompt) => {
+  return (messages, generationPrompt, more = {}) => {
     try {
-      return template.render({ ...variables, messages, add_generation_prompt: generationPrompt });
+      return template.render({ ...more, ...variables, messages, add_generation_prompt: generationPrompt });
     } catch (error) {
       throw new DataError(
         `${file} can't render a conversation of ${messages.map((message) => message.role).join(", ") || "no messages"}: ` +

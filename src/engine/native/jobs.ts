@@ -4,7 +4,7 @@
  */
 import type { Features } from "../../core/model-input.ts";
 import type { ModelConfig } from "../../model/config.ts";
-import type { LoraSpec, OptimizerParams, Sample, SamplingParams } from "../engine.ts";
+import type { LoraSpec, OptimizerParams, Sample, SamplingParams, TopLogprob } from "../engine.ts";
 import type { LossArrays, MetricSums, PolicyLoss, ValueLoss } from "../losses.ts";
 import type { KernelInfo } from "./kernels/index.ts";
 import type { Freeze, Head } from "./parameters.ts";
@@ -156,7 +156,12 @@ export type WorkerPlace = { readonly pool: number; readonly threads: number };
 
 export type Request = { readonly id: number; readonly job: Job } | Note;
 /** An id that a sample under way drew. */
-export type Drawn = { readonly drawn: number; readonly id: number; readonly logprob: number };
+export type Drawn = {
+  readonly drawn: number;
+  readonly id: number;
+  readonly logprob: number;
+  readonly top?: readonly TopLogprob[];
+};
 export type Reply = { readonly id: number; readonly result?: unknown; readonly error?: WireError };
 /** Errors lose their class between threads. */
 export type WireError = { readonly name: string; readonly message: string; readonly stack?: string };

@@ -10,6 +10,7 @@ import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { ConfigError, DataError, errorMessage, ImageError } from "../../core/errors.ts";
+import type { OnToken } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import type { Drawn, Job, JobResult, Note, Reply, WorkerPlace } from "./jobs.ts";
 
@@ -17,7 +18,7 @@ type Pending = {
   readonly resolve: (value: never) => void;
   readonly reject: (error: Error) => void;
   readonly exclusive: boolean;
-  readonly onToken?: (id: number, logprob: number) => void;
+  readonly onToken?: OnToken;
 };
 type Queued = { readonly job: Job; readonly resolve: (value: never) => void; readonly reject: (error: Error) => void };
 
@@ -57,11 +58,7 @@ export class Pool {
   }
 
   /** Gives a job to this worker now, beside whatever it does. `id` names it for notes. */
-  send<J extends Job>(
-    worker: number,
-    job: J,
-    onToken?: (id: number, logprob: number) => void,
-  ): { id: number; result: Promise<JobResult<J>> } {
+  send<J extends Job>(worker: number, job: J, onToken?: OnToken): { id: number; result: Promise<JobResult<J>> } {
     const id = this.#nextId++;
     const result = new Promise<JobResult<J>>((resolve, reject) => {
       if (this.#closed) return reject(closedError());
@@ -116,7 +113,7 @@ export class Pool {
     let cause = "it ended without a word";
     worker.on("message", (messages: readonly (Reply | Drawn)[]) => {
       for (const message of messages) {
-        if ("drawn" in message) slot.pending.get(message.drawn)?.onToken?.(message.id, message.logprob);
+        if ("drawn" in message) slot.pending.get(message.drawn)?.onToken?.(message.id, message.logprob, message.top);
         else this.#settle(slot, message);
       }
     });

@@ -1,7 +1,7 @@
 /** One call of `sample` while it runs in a worker: what was asked, where its prompt stands, and what has been drawn so far. */
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import type { TokenStream } from "../../model/tokenizer.ts";
-import type { Sample, SamplingParams, StopReason } from "../engine.ts";
+import type { OnToken, Sample, SamplingParams, StopReason } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import type { SampleResult, SampleSpan } from "./jobs.ts";
 import type { F32 } from "./kernels/api.ts";
@@ -16,7 +16,7 @@ export type SampleRequest = {
   readonly params: SamplingParams;
   /** For stop strings. */
   readonly stream?: TokenStream;
-  readonly onToken?: (id: number, logprob: number) => void;
+  readonly onToken?: OnToken;
   readonly resolve: (result: SampleResult) => void;
   readonly reject: (error: Error) => void;
 };
@@ -70,11 +70,11 @@ export class Drawing {
     }
     this.#ids.push(id);
     this.#logprobs.push(logprob);
-    this.request.onToken?.(id, logprob);
     if (params.rawLogprobs) this.#raw.push(raw[offset + id] as number);
     if (params.topLogprobs !== undefined) {
       this.#top.push(likeliest(logprobs, offset, vocab, params, params.topLogprobs));
     }
+    this.request.onToken?.(id, logprob, params.topLogprobs === undefined ? undefined : this.#top.at(-1));
     if (params.stopIds?.includes(id) || this.#endsText(id)) this.#stopReason = "stop";
     else if (this.#ids.length >= params.maxTokens) this.#stopReason = "length";
   }

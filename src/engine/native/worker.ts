@@ -2,6 +2,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { Image } from "../../core/image.ts";
 import type { TokenStream } from "../../model/tokenizer.ts";
+import type { OnToken } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { loadModel, restoreModel, saveModel } from "./files.ts";
 import type { Drawn, Job, JobOf, Jobs, Note, Reply, Request, WireError, WorkerPlace } from "./jobs.ts";
@@ -115,7 +116,9 @@ async function sample(job: JobOf<"sample">, id: number): Promise<Jobs["sample"][
     stream = tokenizer.stream();
   }
   return new Promise((resolve, reject) => {
-    const onToken = wanted ? (drawn: number, logprob: number) => post({ drawn: id, id: drawn, logprob }) : undefined;
+    const onToken: OnToken | undefined = wanted
+      ? (drawn, logprob, top) => post({ drawn: id, id: drawn, logprob, ...(top && { top }) })
+      : undefined;
     decoder.submit({
       id,
       sequence,

@@ -1,0 +1,75 @@
+/** Failures as vLLM words them: `{"error": {message, type, param, code}}`. Schema errors are 400 "Bad Request" and name the field; the others carry a type. */
+import type { z } from "zod";
+import { errorMessage, SaccadeError } from "../core/errors.ts";
+import { EngineError } from "../engine/errors.ts";
+import { HttpError } from "../http/errors.ts";
+import { json } from "../http/responses.ts";
+
+const TYPES: Readonly<Record<number, string>> = {
+  400: "BadRequestError",
+  403: "PermissionDeniedError",
+  404: "NotFoundError",
+  413: "BadRequestError",
+  500: "InternalServerError",
+  503: "ServiceUnavailableError",
+};
+
+export class ApiError extends HttpError {
+  override name = "ApiError";
+  readonly type: string | undefined;
+  readonly param: string | null;
+
+  constructor(status: number, message: string, { type, param = null }: { type?: string; param?: string | null } = {}) {
+    super(status, message);
+    this.type = type;
+    this.param = param;
+  }
+}
+
+/** A field that is well formed but can't be served. */
+export function badField(param: string | null, message: string): ApiError {
+  return new ApiError(400, message, { param });
+}
+
+/** What a schema had to say; `where` is "body" or "query". */
+export function schemaError({ issues }: z.core.$ZodError, where = "body"): ApiError {
+  const [first] = issues;
+  // A union's first member says which field is missing.
+  const inner = first?.code === "invalid_union" ? first.errors[0]?.[0] : undefined;
+  const path = [where, ...(first?.path ?? []), ...(inner?.path ?? [])].join(".");
+  return new ApiError(400, `${path}: ${(inner ?? first)?.message ?? "not valid"}`, {
+    type: "Bad Request",
+    param: path,
+  });
+}
+
+/** Reads `value` by `schema`; fields that it does not know are ignored, as vLLM does. */
+export function readFields<S extends z.ZodType>(schema: S, value: unknown, where = "body"): z.output<S> {
+  const read = schema.safeParse(value);
+  if (!read.success) throw schemaError(read.error, where);
+  return read.data;
+}
+
+export function apiErrorBody(error: unknown): { status: number; body: unknown } {
+  const status = statusOf(error);
+  const { type, param = null } = error instanceof ApiError ? error : {};
+  const body = { message: errorMessage(error), type: type ?? TYPES[status] ?? "APIError", param, code: status };
+  return { status, body: { error: body } };
+}
+
+export function apiErrorResponse(error: unknown): Response {
+  const headers = error instanceof HttpError ? error.headers : {};
+  const { status, body } = apiErrorBody(error);
+  // Before any route is found the answers are the framework's.
+  if (error instanceof NoRoute) return json({ detail: error.message }, { status, headers });
+  if (status === 401) return json({ error: "Unauthorized" }, { status, headers });
+  return json(body, { status, headers });
+}
+
+export class NoRoute extends HttpError {}
+
+function statusOf(error: unknown): number {
+  if (error instanceof HttpError) return error.status;
+  // An engine that fails is our trouble; anything else that was thrown on purpose speaks of the request.
+  return error instanceof SaccadeError && !(error instanceof EngineError) ? 400 : 500;
+}
