@@ -49,21 +49,35 @@ class PatchFormat:
     def patches(self, frame: Frame, device: torch.device) -> Tensor:
         """[grid_h · grid_w, 3 · temporal · patch · patch] in 32 bits, patches in merge-block order."""
         if frame.grid is not None:
-            return frame.pixels.to(device).float()
+            return self._unpack(frame, device)
         side = self.patch * self.merge
         height, width = frame.pixels.shape[:2]
         if height % side or width % side:
             raise DataError(f"A picture of {width}×{height} pixels is not whole tokens of {side}; resize it with the model's processor.")
-        # A byte has 256 values, so one table gives exactly what the processor computes.
-        values = torch.arange(256, dtype=torch.float64) * self.scale
-        mean, deviation = (torch.tensor(x, dtype=torch.float32)[:, None] for x in (self.mean, self.deviation))
-        table = ((values.float() - mean) / deviation).to(device)
+        table = self._table(device)
         pixels = frame.pixels.to(device).long()
         coloured = torch.stack([table[channel][pixels[..., channel]] for channel in range(3)])
         h, w = height // side, width // side
         blocks = coloured.reshape(3, h, self.merge, self.patch, w, self.merge, self.patch).permute(1, 4, 2, 5, 0, 3, 6)
         blocks = blocks.reshape(h * w * self.merge**2, 3, 1, self.patch, self.patch)
         return blocks.expand(-1, -1, self.temporal, -1, -1).reshape(blocks.shape[0], -1)
+
+    def _unpack(self, frame: Frame, device: torch.device) -> Tensor:
+        """Patches that a renderer cut; bytes are pixels, which are rescaled and normalised here."""
+        row = 3 * self.temporal * self.patch**2
+        if frame.pixels.shape[1] != row:
+            raise DataError(f"A processed picture has {frame.pixels.shape[1]} numbers a patch, and this model takes {row}. Render it with its processor.")
+        values = frame.pixels.to(device)
+        if values.dtype != torch.uint8:
+            return values.float()
+        channel = torch.arange(row, device=device) // (row // 3)
+        return self._table(device)[channel, values.long()]
+
+    def _table(self, device: torch.device) -> Tensor:
+        """[channel, byte]: a byte has 256 values, so one table gives exactly what the processor computes."""
+        values = torch.arange(256, dtype=torch.float64) * self.scale
+        mean, deviation = (torch.tensor(x, dtype=torch.float32)[:, None] for x in (self.mean, self.deviation))
+        return ((values.float() - mean) / deviation).to(device)
 
 
 class FrameStore:
@@ -103,7 +117,7 @@ def pixel_frame(key: str, height: int, width: int, data: bytes) -> Frame:
 
 
 def feature_frame(key: str, grid: Sequence[int], dtype: str, data: bytes) -> Frame:
-    """Processed patches, as a renderer made them. Bytes of `uint8` features are the values themselves."""
+    """Processed patches, as a renderer made them."""
     types = {"uint8": torch.uint8, "bfloat16": torch.bfloat16, "float32": torch.float32}
     if dtype not in types:
         raise DataError(f"Features of dtype {dtype} are not known; there are {', '.join(types)}.")

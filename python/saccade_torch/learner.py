@@ -90,13 +90,13 @@ def open_network(folder: str, head: Head, settings: Settings, trained: bool, lor
     return network
 
 
-def open_frozen(folder: str, settings: Settings) -> Network:
-    """A model that only samples and scores; an adapter is loaded over its base."""
+def open_frozen(folder: str, settings: Settings, base: str | None = None) -> Network:
+    """A model that only samples and scores; an adapter is loaded over its base, which is `base` or the one it names."""
     path = Path(folder)
     if not (path / CONFIG).exists():
         return open_network(folder, "lm", settings, trained=False)
-    spec, base, tensors = read_adapter(path)
-    network = open_network(files.base_of(path, base), "lm", settings, trained=False, lora=spec)
+    spec, named, tensors = read_adapter(path)
+    network = open_network(files.base_of(path, base or named), "lm", settings, trained=False, lora=spec)
     load_adapter(network, tensors, folder)
     return network.requires_grad_(False)
 

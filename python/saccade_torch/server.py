@@ -90,8 +90,11 @@ class Server:
     async def _call(self, request: web.Request) -> web.StreamResponse:
         given = wire.unpack(await request.read())
         op = given["op"]
+        if given.get("instance") not in (None, self.instance):
+            # Numbers of learners and samplers begin anew with each process.
+            return reply({"error": {"name": "OtherInstance", "message": "This worker was started anew."}}, 409)
         if op in FOLDER_OPS:
-            given["folder"] = self._place(given["folder"])
+            given |= {name: self._place(given[name]) for name in ("folder", "base") if given.get(name)}
         if op == "sample" and given.get("stream"):
             return await self._stream(request, given)
         if op in SAMPLER_OPS:

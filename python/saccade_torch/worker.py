@@ -117,7 +117,7 @@ class Worker:
         return {"learner": id}
 
     async def open_sampler(self, given: Body) -> dict[str, Any]:
-        network = await self.learn(lambda: open_frozen(given["folder"], self.settings))
+        network = await self.learn(lambda: open_frozen(given["folder"], self.settings, given.get("base")))
         return self._admit(Sampler(network, self.settings, 0, self.cache_bytes), None)
 
     def _admit(self, sampler: Sampler, owner: LearnerEntry | None) -> dict[str, Any]:
@@ -152,6 +152,9 @@ class Worker:
             metrics = {"tokens": report.tokens, **report.metrics}
             return {"loss": report.loss, "finite": report.finite, "metrics": metrics, "outputs": [wire.raw(a) for a in report.outputs]}
         if op == "step":
+            if given.get("spoiled"):
+                # A loss that was computed elsewhere was not finite.
+                learner.spoiled = True
             return dict(await self.learn(lambda: learner.step(given["optimizer"])))
         if op == "publish":
             spare = entry.spares.pop() if entry.spares else None

@@ -9,6 +9,7 @@ from tiny import IMAGE, PICTURES, datum, tokens
 from transformers import AutoModelForImageTextToText
 
 from saccade_torch.errors import DataError
+from saccade_torch.frames import Frame, feature_frame
 from saccade_torch.learner import Asked, Learner, Settings, plan
 from saccade_torch.network import Network, Span, Tokens
 
@@ -70,8 +71,6 @@ def test_a_document_never_sees_its_neighbour(folders, kind):
 
 def other_of(span: Span):
     """Another picture of the same size."""
-    from saccade_torch.frames import Frame
-
     return Frame("other", 255 - span.frame.pixels)
 
 
@@ -84,6 +83,13 @@ def test_patches_equal_the_processor_of_transformers(folders):
     for frame in PICTURES:
         want = processor(frame.pixels.numpy(), return_tensors="pt")["pixel_values"]
         assert torch.equal(network.format.patches(frame, CPU), want)
+        grid = (1, *network.format.grid(frame))
+        # The same picture as a renderer hands it over: normalised numbers, or bytes in the order of patches.
+        ready = feature_frame("ready", grid, "float32", want.numpy().tobytes())
+        raw = feature_frame("raw", grid, "uint8", ((want * 0.5 + 0.5) * 255).round().byte().numpy().tobytes())
+        for processed in (ready, raw):
+            assert network.format.tokens(processed) == network.format.tokens(frame)
+            assert torch.equal(network.format.patches(processed, CPU), want)
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "qwen25-untied"])

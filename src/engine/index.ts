@@ -6,3 +6,5 @@ export { POLICY_LOSSES } from "./loss-schemas.ts";
 export { type EngineStats, NativeEngine, type NativeEngineOptions } from "./native/engine.ts";
 export { compileKernels, kernelInfo } from "./native/kernels/index.ts";
 export * from "./registry.ts";
+export { TorchEngine } from "./torch/engine.ts";
+export { findTorch, setUp as setUpTorch, type TorchInstall } from "./torch/environment.ts";

@@ -8,6 +8,7 @@ import type { Json } from "../core/json.ts";
 import type { Engine } from "./engine.ts";
 import { NativeEngine } from "./native/engine.ts";
 import { readOptions } from "./options.ts";
+import { torchEngine } from "./torch/engine.ts";
 
 /** A name, or a name with settings. */
 export type EngineConfig = string | { readonly name: string; readonly [setting: string]: Json };
@@ -79,3 +80,4 @@ registerEngine("native", {
   settings: z.strictObject({ threads: z.int().min(1).optional() }),
   open: ({ threads }) => new NativeEngine(threads === undefined ? {} : { threads }),
 });
+registerEngine("torch", torchEngine);

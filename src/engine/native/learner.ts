@@ -3,6 +3,7 @@
  * after the other, in the order they were made. Sums have a fixed order whatever the number of threads, so results are the same bits.
  */
 import { ConfigError } from "../../core/errors.ts";
+import { checkOptimizer } from "../check-optimizer.ts";
 import { customForwardBackward } from "../custom-loss.ts";
 import type { Datum, Forward, Learner, Loss, LossReport, OptimizerParams, Sampler, StepReport } from "../engine.ts";
 import { EngineError } from "../errors.ts";
@@ -262,19 +263,6 @@ export class NativeLearner implements Learner {
     const result = this.#queue.then(checked);
     this.#queue = result.catch(() => {});
     return result;
-  }
-}
-
-function checkOptimizer(optimizer: OptimizerParams): void {
-  const { name, learningRate, maxGradNorm } = optimizer;
-  if (name !== "adamw" && name !== "muon")
-    throw new ConfigError(`The optimizer must be adamw or muon, got "${String(name)}".`);
-  const rates = [learningRate, optimizer.adamLearningRate ?? 0, ...Object.values(optimizer.rates ?? {})];
-  for (const rate of rates) {
-    if (!(Number.isFinite(rate) && rate >= 0)) throw new ConfigError(`A learning rate must be 0 or more, got ${rate}.`);
-  }
-  if (maxGradNorm !== undefined && !(maxGradNorm >= 0)) {
-    throw new ConfigError(`maxGradNorm must be 0 (no clipping) or more, got ${maxGradNorm}.`);
   }
 }
 

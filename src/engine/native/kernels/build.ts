@@ -119,7 +119,7 @@ function sourceKey(sources: string): string {
 }
 
 /** $SACCADE_CACHE, $XDG_CACHE_HOME/saccade, ~/.cache/saccade, or the temporary folder: the first that can be made. */
-function cacheFolder(): string {
+export function cacheFolder(): string {
   const { SACCADE_CACHE, XDG_CACHE_HOME } = process.env;
   const wanted =
     SACCADE_CACHE || (XDG_CACHE_HOME ? join(XDG_CACHE_HOME, "saccade") : join(homedir(), ".cache", "saccade"));

@@ -1,0 +1,108 @@
+/**
+ * The PyTorch engine: models in a Python worker (python/saccade_torch), on whatever device that has. Saccade starts the worker and watches it, or attaches to
+ * one that runs elsewhere. It computes what the embedded engine computes, of larger models and of Qwen2.5-VL too; see docs/torch.md.
+ */
+import { z } from "zod";
+import { ConfigError } from "../../core/errors.ts";
+import { type ChatModel, chatModel, loadChat } from "../../model/chat.ts";
+import type { Capabilities, Engine, Learner, LearnerSpec, Sampler } from "../engine.ts";
+import { LOSS_SCHEMAS } from "../loss-schemas.ts";
+import type { EngineDefinition } from "../registry.ts";
+import { Bundles } from "./bundle.ts";
+import { Client, Pictures } from "./client.ts";
+import { TorchLearner } from "./learner.ts";
+import { LocalWorker, RemoteWorker, type WorkerSettings, type WorkerSource } from "./process.ts";
+import { TorchSampler } from "./sampler.ts";
+
+export class TorchEngine implements Engine {
+  readonly capabilities: Capabilities = {
+    critic: true,
+    lora: true,
+    fullTuning: true,
+    temperature: true,
+    visionMask: true,
+    entropy: true,
+    discard: true,
+    exactLogprobs: false,
+    losses: Object.keys(LOSS_SCHEMAS),
+    regularizers: ["kl", "entropy"],
+    optimizers: ["adamw", "muon"],
+    weights: "snapshot",
+  };
+  readonly #client: Client;
+  readonly #bundles: Bundles;
+  readonly #pictures = new Map<string, Promise<Pictures>>();
+
+  constructor(source: WorkerSource) {
+    this.#client = new Client(source);
+    this.#bundles = new Bundles(source);
+  }
+
+  async learner(spec: LearnerSpec): Promise<Learner> {
+    const host = { client: this.#client, bundles: this.#bundles };
+    return TorchLearner.open(host, spec, await this.#seeing(spec.folder));
+  }
+
+  async sampler(folder: string): Promise<Sampler> {
+    const pictures = await this.#seeing(await this.#bundles.home(folder));
+    const { instance } = await this.#client.link();
+    const place = await this.#bundles.send(folder, { keep: true });
+    const base = await this.#bundles.base(folder);
+    const { sampler, version } = await this.#client.call("open_sampler", { folder: place, base }, { instance });
+    return new TorchSampler(this.#client, pictures, { id: sampler as number, instance, version: version as number });
+  }
+
+  async chat(folder: string): Promise<ChatModel> {
+    return chatModel(await loadChat(await this.#bundles.home(folder)));
+  }
+
+  /** What the worker is and has done: its device, dtype, versions, counts of tokens. */
+  async health(): Promise<Readonly<Record<string, unknown>>> {
+    return (await this.#client.link()).connection.health();
+  }
+
+  async close(): Promise<void> {
+    await this.#client.close();
+  }
+
+  /** Of the folder that has the tokenizer and the processor. */
+  #seeing(folder: string): Promise<Pictures> {
+    const known = this.#pictures.get(folder);
+    if (known !== undefined) return known;
+    const loading = Pictures.of(folder);
+    this.#pictures.set(folder, loading);
+    // A broken folder may be repaired.
+    loading.catch(() => this.#pictures.delete(folder));
+    return loading;
+  }
+}
+
+const count = z.int().min(1).optional();
+const settings = z.strictObject({
+  python: z.string().min(1).optional(),
+  device: z.string().min(1).optional(),
+  dtype: z.enum(["float32", "bfloat16"]).optional(),
+  packTokens: count,
+  cacheBytes: count,
+  compile: z.boolean().optional(),
+  checkpointing: z.boolean().optional(),
+  threads: count,
+}) satisfies z.ZodType<WorkerSettings>;
+
+export const torchEngine: EngineDefinition<typeof settings> = {
+  about: "PyTorch in a Python worker: real models on GPUs",
+  attachable: true,
+  settings,
+  open(settings, address) {
+    if (address === undefined) return new TorchEngine(new LocalWorker(settings));
+    const given = Object.keys(settings);
+    if (given.length > 0) {
+      throw new ConfigError(
+        `torch@${address} runs with its own settings: leave ${given.join(", ")} out, and start that worker with them.`,
+      );
+    }
+    const key = process.env.SACCADE_TORCH_KEY;
+    if (!key) throw new ConfigError("Set SACCADE_TORCH_KEY to the key that the worker was started with.");
+    return new TorchEngine(new RemoteWorker(address, key));
+  },
+};

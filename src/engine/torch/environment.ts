@@ -1,0 +1,104 @@
+/**
+ * The Python that the worker runs in. `saccade torch setup` makes an environment for it under the cache folder; another one is named by the engine's
+ * `python` setting or SACCADE_TORCH_PYTHON. The package itself comes with Saccade and is found on PYTHONPATH: nothing of it is installed.
+ */
+import { execFile, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { errorMessage } from "../../core/errors.ts";
+import { EngineError } from "../errors.ts";
+import { cacheFolder } from "../native/kernels/build.ts";
+
+/** What `setup` installs beside torch. */
+const PACKAGES = ["aiohttp>=3.10", "msgpack>=1.1", "numpy>=2", "safetensors>=0.5", "transformers>=5,<6"];
+const TORCH = "torch>=2.11";
+
+export type TorchInstall = {
+  readonly python: string;
+  readonly torch: string;
+  readonly transformers: string;
+  /** Names of the GPUs it sees. */
+  readonly devices: readonly string[];
+};
+
+const PROBE = `
+import json, sys
+import aiohttp, msgpack, numpy, safetensors, torch, transformers
+assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"
+devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+print(json.dumps({"torch": torch.__version__, "transformers": transformers.__version__, "devices": devices}))`;
+
+/** The environment that `setup` makes. */
+export function environmentFolder(): string {
+  return join(cacheFolder(), "torch");
+}
+
+/** Which Python is used when nothing is named: the environment of `setup` if there is one. */
+export function defaultPython(): string {
+  const made = pythonIn(environmentFolder());
+  return process.env.SACCADE_TORCH_PYTHON || (existsSync(made) ? made : "python3");
+}
+
+/** Throws with what to do when something is missing there. */
+export async function findTorch(python: string): Promise<TorchInstall> {
+  try {
+    const { stdout } = await promisify(execFile)(python, ["-c", PROBE]);
+    return { python, ...(JSON.parse(stdout) as Omit<TorchInstall, "python">) };
+  } catch (error) {
+    const lines = errorMessage(error).trim().split("\n");
+    throw new EngineError(
+      `${python} can't run the PyTorch worker: ${lines.at(-1)}. Make an environment with \`saccade torch setup\`, or name another Python.`,
+    );
+  }
+}
+
+/** The folder that has the Python package, upward from this file: it runs from src/ and from dist/. */
+export function packageFolder(): string {
+  for (let folder = dirname(fileURLToPath(import.meta.url)); ; folder = dirname(folder)) {
+    const found = join(folder, "python");
+    if (existsSync(join(found, "saccade_torch", "__main__.py"))) return found;
+    if (dirname(folder) === folder)
+      throw new EngineError("python/saccade_torch is missing; install the package again.");
+  }
+}
+
+/** Makes or updates the environment. `index`: where pip finds the wheels of torch, if not where it finds all others. `say` gets what pip prints. */
+export async function setUp(
+  options: { readonly base: string; readonly index?: string; readonly folder?: string },
+  say: (line: string) => void,
+): Promise<TorchInstall> {
+  const folder = options.folder ?? environmentFolder();
+  const python = pythonIn(folder);
+  if (!existsSync(python)) await run(options.base, ["-m", "venv", folder], say);
+  const where = options.index === undefined ? [] : ["--index-url", options.index];
+  await run(python, ["-m", "pip", "install", "--upgrade", TORCH, ...where], say);
+  await run(python, ["-m", "pip", "install", "--upgrade", ...PACKAGES], say);
+  return findTorch(python);
+}
+
+function pythonIn(folder: string): string {
+  return process.platform === "win32" ? join(folder, "Scripts", "python.exe") : join(folder, "bin", "python");
+}
+
+function run(command: string, args: readonly string[], say: (line: string) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
+    const last: string[] = [];
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding("utf8").on("data", (text: string) => {
+        for (const line of text.split("\n").filter((part) => part.trim() !== "")) {
+          last.push(line);
+          if (last.length > 5) last.shift();
+          say(line);
+        }
+      });
+    }
+    child.once("error", (error) => reject(new EngineError(`${command} does not run: ${error.message}.`)));
+    child.once("close", (code) => {
+      if (code === 0) resolve();
+      else reject(new EngineError(`${command} ${args.slice(0, 3).join(" ")} failed: ${last.join(" · ")}`));
+    });
+  });
+}

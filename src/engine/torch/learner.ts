@@ -1,0 +1,191 @@
+/**
+ * A learner in the worker. Calls run one after the other, in the order they were made, and carry numbers, so that a call that is sent again is not done
+ * twice. When the worker's process dies its weights are gone: every call says so until a checkpoint is restored, into a learner that is opened anew.
+ */
+import { ConfigError } from "../../core/errors.ts";
+import { checkOptimizer } from "../check-optimizer.ts";
+import { customForwardBackward } from "../custom-loss.ts";
+import type {
+  Datum,
+  Forward,
+  Learner,
+  LearnerSpec,
+  Loss,
+  LossReport,
+  OptimizerParams,
+  Sampler,
+  StepReport,
+} from "../engine.ts";
+import { EngineError } from "../errors.ts";
+import { checkDatum, checkLoss } from "../losses.ts";
+import type { Bundles } from "./bundle.ts";
+import type { Client, Pictures } from "./client.ts";
+import { Gone, WorkerLost } from "./lost.ts";
+import { TorchSampler } from "./sampler.ts";
+import { type Body, datumBody, floats } from "./wire.ts";
+
+export type TorchHost = { readonly client: Client; readonly bundles: Bundles };
+type Opened = { readonly id: number; readonly instance: string };
+
+export class TorchLearner implements Learner {
+  readonly #host: TorchHost;
+  readonly #spec: LearnerSpec;
+  readonly #pictures: Pictures;
+  #opened: Opened;
+  #calls = 0;
+  #spoiled = false;
+  #queue: Promise<unknown> = Promise.resolve();
+  #closed = false;
+
+  private constructor(host: TorchHost, spec: LearnerSpec, pictures: Pictures, opened: Opened) {
+    this.#host = host;
+    this.#spec = spec;
+    this.#pictures = pictures;
+    this.#opened = opened;
+  }
+
+  static async open(host: TorchHost, spec: LearnerSpec, pictures: Pictures): Promise<TorchLearner> {
+    return new TorchLearner(host, spec, pictures, await openIn(host, spec));
+  }
+
+  forward(data: readonly Datum[]): Promise<Forward[]> {
+    return this.#enqueue(async () => {
+      for (const datum of data) checkDatum(datum);
+      const { forwards } = await this.#call("forward", { data: this.#bodies(data) }, data);
+      return (forwards as Body[]).map(
+        (found) => Object.fromEntries(Object.entries(found).map(([name, bytes]) => [name, floats(bytes)])) as Forward,
+      );
+    });
+  }
+
+  async forwardBackward(data: readonly Datum[], loss: Loss): Promise<LossReport> {
+    checkLoss(loss);
+    const value = this.#spec.head === "value";
+    if (value !== (loss.name === "value")) {
+      throw new ConfigError(
+        value
+          ? `A critic learns with the loss "value", not "${loss.name}".`
+          : 'The loss "value" needs a learner with head "value".',
+      );
+    }
+    if (loss.name !== "custom") return this.#enqueue(() => this.#learn(data, loss));
+    const report = await customForwardBackward(this, data, loss.compute);
+    // The worker never saw that loss: a step must not apply what else was summed up.
+    if (!report.finite) await this.#enqueue(async () => this.#spoil());
+    return report;
+  }
+
+  step(optimizer: OptimizerParams): Promise<StepReport> {
+    checkOptimizer(optimizer);
+    return this.#enqueue(async () => {
+      const { gradNorm, applied, step } = await this.#call("step", { optimizer, spoiled: this.#spoiled });
+      this.#spoiled = false;
+      return { gradNorm: gradNorm as number, applied: applied as boolean, step: step as number };
+    });
+  }
+
+  discard(): void {
+    this.#enqueue(async () => {
+      this.#spoiled = false;
+      await this.#call("discard", {});
+    }).catch(() => {});
+  }
+
+  async freshOptimizer(): Promise<void> {
+    await this.#enqueue(() => this.#call("fresh_optimizer", {}));
+  }
+
+  publish(): Promise<Sampler> {
+    return this.#enqueue(async () => {
+      if (this.#spec.head === "value") throw new EngineError("A critic can't sample; publish the policy's learner.");
+      const { sampler, version } = await this.#call("publish", {});
+      const { instance } = this.#opened;
+      return new TorchSampler(this.#host.client, this.#pictures, {
+        id: sampler as number,
+        instance,
+        version: version as number,
+      });
+    });
+  }
+
+  async export(folder: string): Promise<void> {
+    await this.#enqueue(() => this.#write("export", folder));
+  }
+
+  async checkpoint(folder: string): Promise<void> {
+    await this.#enqueue(() => this.#write("checkpoint", folder));
+  }
+
+  async restore(folder: string): Promise<void> {
+    await this.#enqueue(async () => {
+      const { instance } = await this.#host.client.link();
+      if (instance !== this.#opened.instance) this.#opened = await openIn(this.#host, this.#spec);
+      const from = await this.#host.bundles.send(folder, { keep: false });
+      this.#spoiled = false;
+      await this.#call("restore", { folder: from });
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#queue;
+    // A worker that is gone has closed it already.
+    await this.#call("close", {}).catch(() => {});
+  }
+
+  async #learn(data: readonly Datum[], loss: Exclude<Loss, { name: "custom" }>): Promise<LossReport> {
+    for (const datum of data) checkDatum(datum, loss);
+    const found = await this.#call("forward_backward", { data: this.#bodies(data), loss }, data);
+    return {
+      loss: found.loss as number,
+      finite: found.finite as boolean,
+      metrics: found.metrics as Record<string, number>,
+      outputs: (found.outputs as Uint8Array[]).map(floats),
+    };
+  }
+
+  async #write(op: "export" | "checkpoint", folder: string): Promise<void> {
+    await this.#host.bundles.receive(folder, this.#spec.folder, (to) => this.#call(op, { folder: to }));
+  }
+
+  #bodies(data: readonly Datum[]): Body[] {
+    return data.map((datum) => datumBody(datum, this.#pictures.keyOf));
+  }
+
+  #spoil(): void {
+    this.#spoiled = true;
+  }
+
+  async #call(op: string, body: Body, data: readonly Datum[] = []): Promise<Body> {
+    const { id, instance } = this.#opened;
+    const inputs = data.map(({ input }) => input);
+    const call = this.#calls++;
+    try {
+      return await this.#host.client.call(
+        op,
+        { ...body, learner: id, call },
+        { inputs, pictures: this.#pictures, instance },
+      );
+    } catch (error) {
+      // Whether it was done is not known, and never will be.
+      if (error instanceof WorkerLost && !(error instanceof Gone)) throw new Gone();
+      throw error;
+    }
+  }
+
+  #enqueue<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#closed) return Promise.reject(new EngineError("This learner is closed."));
+    const result = this.#queue.then(work);
+    this.#queue = result.catch(() => {});
+    return result;
+  }
+}
+
+async function openIn({ client, bundles }: TorchHost, spec: LearnerSpec): Promise<Opened> {
+  const { head = "lm", lora, freeze, seed } = spec;
+  const { instance } = await client.link();
+  const folder = await bundles.send(spec.folder, { keep: true });
+  const { learner } = await client.call("open_learner", { folder, head, lora, freeze, seed }, { instance });
+  return { id: learner as number, instance };
+}

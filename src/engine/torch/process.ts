@@ -1,0 +1,208 @@
+/**
+ * A worker that we start and watch. It ends when our end of its standard input closes, so nothing stays behind even when this process is killed. One that
+ * died is started anew by the next call; what it knew is gone, which its learners notice by the new `instance`.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { EngineError } from "../errors.ts";
+import { Connection } from "./connection.ts";
+import { defaultPython, packageFolder } from "./environment.ts";
+import { WorkerLost } from "./lost.ts";
+
+/** How the worker computes; what is left out it chooses by its device. */
+export type WorkerSettings = {
+  /** The environment's Python. */
+  readonly python?: string | undefined;
+  /** cpu, cuda or cuda:1. */
+  readonly device?: string | undefined;
+  readonly dtype?: "float32" | "bfloat16" | undefined;
+  /** Tokens in one pass of the learner. */
+  readonly packTokens?: number | undefined;
+  /** Most bytes of keys and values of one sampler. */
+  readonly cacheBytes?: number | undefined;
+  readonly compile?: boolean | undefined;
+  readonly checkpointing?: boolean | undefined;
+  /** CPU threads. */
+  readonly threads?: number | undefined;
+};
+
+/** A worker that runs: how to reach it, and which process of it this is. */
+export type Link = { readonly connection: Connection; readonly instance: string };
+
+/** Where workers come from: one that we start, or one that runs elsewhere. */
+export interface WorkerSource {
+  /** They share no disk with us: folders must travel. */
+  readonly remote: boolean;
+  link(): Promise<Link>;
+  /** It did not answer: look again. */
+  doubt(): void;
+  close(): Promise<void>;
+}
+
+const KEPT_LINES = 40;
+const START_MS = 300_000;
+const END_MS = 20_000;
+
+export class LocalWorker implements WorkerSource {
+  readonly remote = false;
+  readonly #settings: WorkerSettings;
+  #running: { readonly link: Promise<Link>; readonly child: ChildProcess } | undefined;
+  #closed = false;
+
+  constructor(settings: WorkerSettings) {
+    this.#settings = settings;
+  }
+
+  link(): Promise<Link> {
+    if (this.#closed) return Promise.reject(new EngineError("The engine is closed. Make a new one."));
+    this.#running ??= this.#start();
+    return this.#running.link;
+  }
+
+  /** The process itself says when it ends. */
+  doubt(): void {}
+
+  /** Of the worker, for tests that kill it. */
+  get pid(): number | undefined {
+    return this.#running?.child.pid;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const running = this.#running;
+    if (running === undefined || running.child.exitCode !== null || running.child.signalCode !== null) return;
+    const ended = once(running.child, "close");
+    running.child.stdin?.end();
+    const late = setTimeout(() => running.child.kill("SIGKILL"), END_MS);
+    await ended;
+    clearTimeout(late);
+  }
+
+  #start() {
+    const key = randomBytes(24).toString("hex");
+    const python = this.#settings.python ?? defaultPython();
+    const child = spawn(python, ["-m", "saccade_torch", "--with-parent", ...flags(this.#settings)], {
+      env: {
+        ...process.env,
+        PYTHONPATH: [packageFolder(), process.env.PYTHONPATH]
+          .filter(Boolean)
+          .join(process.platform === "win32" ? ";" : ":"),
+        PYTHONUNBUFFERED: "1",
+        SACCADE_TORCH_KEY: key,
+        // Folders hold all that is needed; without this a machine off the net waits for the hub.
+        HF_HUB_OFFLINE: process.env.HF_HUB_OFFLINE ?? "1",
+        TQDM_DISABLE: "1",
+      },
+      stdio: ["pipe", "pipe", "pipe"],
+      // A Ctrl-C reaches us only; we close the pipe.
+      detached: true,
+    });
+    const lines: string[] = [];
+    eachLine(child.stderr, (line) => {
+      lines.push(line);
+      if (lines.length > KEPT_LINES) lines.shift();
+    });
+    // It may be gone before the pipe is closed.
+    child.stdin.on("error", () => undefined);
+    const link = this.#announced(child, python, key, lines);
+    const running = { link, child };
+    const forget = () => {
+      if (this.#running === running) this.#running = undefined;
+    };
+    child.once("close", forget);
+    link.catch(forget);
+    // Nobody waits for it: it must not keep this process alive.
+    child.unref();
+    for (const stream of [child.stdin, child.stdout, child.stderr]) (stream as unknown as { unref?(): void }).unref?.();
+    return running;
+  }
+
+  #announced(child: ChildProcess, python: string, key: string, lines: readonly string[]): Promise<Link> {
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(() => {
+        child.kill("SIGKILL");
+        reject(new WorkerLost(`The PyTorch worker said nothing for ${START_MS / 1000} s.`));
+      }, START_MS);
+      child.once("error", (error) => {
+        clearTimeout(late);
+        reject(
+          new EngineError(
+            `${python} does not run (${error.message}). Make an environment with \`saccade torch setup\`.`,
+          ),
+        );
+      });
+      child.once("close", () => {
+        clearTimeout(late);
+        reject(new EngineError(explain(python, lines)));
+      });
+      eachLine(child.stdout, (line) => {
+        if (!line.startsWith('{"port"')) return;
+        clearTimeout(late);
+        const { port, instance } = JSON.parse(line) as { port: number; instance: string };
+        const connection = new Connection({ host: "127.0.0.1", port, key });
+        child.once("close", () => connection.close());
+        resolve({ connection, instance });
+      });
+    });
+  }
+}
+
+/** A worker that somebody else started: `torch@host:port`, with its key in SACCADE_TORCH_KEY. */
+export class RemoteWorker implements WorkerSource {
+  readonly remote = true;
+  readonly #connection: Connection;
+  #link: Promise<Link> | undefined;
+
+  constructor(address: string, key: string) {
+    const at = address.lastIndexOf(":");
+    this.#connection = new Connection({
+      host: address.slice(0, at).replace(/^\[|\]$/g, ""),
+      port: Number(address.slice(at + 1)),
+      key,
+    });
+  }
+
+  link(): Promise<Link> {
+    this.#link ??= this.#connection
+      .health()
+      .then(({ instance }) => ({ connection: this.#connection, instance: instance as string }));
+    this.#link.catch(() => this.doubt());
+    return this.#link;
+  }
+
+  doubt(): void {
+    this.#link = undefined;
+  }
+
+  async close(): Promise<void> {
+    this.#connection.close();
+  }
+}
+
+function flags(settings: WorkerSettings): string[] {
+  const { device, dtype, packTokens, cacheBytes, compile, checkpointing, threads } = settings;
+  const values = { device, dtype, "pack-tokens": packTokens, "cache-bytes": cacheBytes, threads };
+  return [
+    ...Object.entries(values).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, String(value)])),
+    ...(compile === undefined ? [] : [compile ? "--compile" : "--no-compile"]),
+    ...(checkpointing ? ["--checkpointing"] : []),
+  ];
+}
+
+function explain(python: string, lines: readonly string[]): string {
+  const missing = lines.find((line) => line.startsWith("ModuleNotFoundError"));
+  if (missing !== undefined) {
+    return `${python} lacks what the PyTorch worker needs (${missing}). Make an environment with \`saccade torch setup\`, or name another Python.`;
+  }
+  return `The PyTorch worker did not start: ${lines.slice(-3).join(" · ") || "it said nothing"}`;
+}
+
+function eachLine(stream: NodeJS.ReadableStream | null, take: (line: string) => void): void {
+  let rest = "";
+  stream?.setEncoding("utf8").on("data", (text: string) => {
+    const parts = (rest + text).split("\n");
+    rest = parts.pop() ?? "";
+    for (const part of parts) take(part);
+  });
+}
