@@ -1,12 +1,14 @@
 /** The built-in worlds. */
 import type { WorldDefinition } from "../define.ts";
 import { colorCodeword } from "./color-codeword.ts";
+import { colorization } from "./colorization.ts";
 import { fetchPickAndPlace, fetchReach } from "./fetch.ts";
 import { frozenLake } from "./frozen-lake.ts";
 import { jigsaw } from "./jigsaw.ts";
 import { matchstickEquation } from "./matchstick-equation.ts";
 import { matchstickRotation } from "./matchstick-rotation.ts";
 import { maze2d } from "./maze-2d.ts";
+import { mentalRotation2d } from "./mental-rotation-2d.ts";
 import { patchReassembly } from "./patch-reassembly.ts";
 import { slidingBlock } from "./sliding-block.ts";
 import { sokoban } from "./sokoban.ts";
@@ -21,8 +23,10 @@ export const builtinWorlds: readonly WorldDefinition[] = [
   patchReassembly,
   slidingBlock,
   jigsaw,
+  colorization,
   zoomInPuzzle,
   videoUnshuffle,
+  mentalRotation2d,
   fetchReach,
   fetchPickAndPlace,
   frozenLake,
