@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { NativeEngine } from "./native/engine.ts";
-import { checkEngineConfig, engineNames, openEngine, registerEngine } from "./registry.ts";
+import { checkEngineConfig, engineConfig, engineNames, nameOfEngine, openEngine, registerEngine } from "./registry.ts";
 
 describe("engines by name", () => {
   test("native is what is opened when nothing is said, and takes its settings", async () => {
@@ -18,6 +18,18 @@ describe("engines by name", () => {
     expect(() => checkEngineConfig({ name: "native", thread: 2 })).toThrow(/there is no "thread".*takes threads/);
     expect(() => checkEngineConfig({ name: "native", threads: 0 })).toThrow(/threads/);
     expect(() => checkEngineConfig("native@far:1")).toThrow(/runs in this process/);
+  });
+
+  test("a learner with a sampler of its own is read without a name, and its parts are checked", () => {
+    const sampler = { vllm: ["http://127.0.0.1:8000"] };
+    checkEngineConfig({ sampler });
+    checkEngineConfig({ learner: { name: "native", threads: 2 }, sampler });
+    expect(nameOfEngine({ learner: "native", sampler })).toBe("vllm");
+    expect(nameOfEngine(engineConfig.parse({ sampler }))).toBe("vllm");
+    expect(() => checkEngineConfig({ learner: "jax", sampler })).toThrow(/no engine "jax"/);
+    expect(() => checkEngineConfig({ sampler: { vllm: [] } })).toThrow(/sampler.vllm/);
+    expect(() => checkEngineConfig({ sampler: { vllm: ["localhost"] } })).toThrow(/sampler.vllm.0/);
+    expect(() => checkEngineConfig({ sampler: { ...sampler, vlm: 1 } })).toThrow(/vlm/);
   });
 
   test("a registered engine gets its settings, with defaults, and its address", async () => {

@@ -3,15 +3,19 @@
  * engine. `name@host:port` attaches to one that runs elsewhere.
  */
 import { z } from "zod";
-import { ConfigError } from "../core/errors.ts";
+import { ConfigError, errorMessage } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { Engine } from "./engine.ts";
 import { NativeEngine } from "./native/engine.ts";
 import { readOptions } from "./options.ts";
 import { torchEngine } from "./torch/engine.ts";
+import { samplerSettings, VllmEngine } from "./vllm/engine.ts";
 
-/** A name, or a name with settings. */
-export type EngineConfig = string | { readonly name: string; readonly [setting: string]: Json };
+/** A name, a name with settings, or a learner with a sampler of its own: `{ learner: "native", sampler: { vllm: ["http://…"] } }`. */
+export type EngineConfig =
+  | string
+  | { readonly name: string; readonly [setting: string]: Json }
+  | { readonly learner?: Json; readonly sampler: Json };
 
 export type EngineDefinition<S extends z.ZodObject = z.ZodObject> = {
   /** What may stand beside the name. */
@@ -26,8 +30,13 @@ export type EngineDefinition<S extends z.ZodObject = z.ZodObject> = {
 /** For recipes. The settings are read by the engine's own schema: `checkEngineConfig`. */
 export const engineConfig = z.union([
   z.string().min(1),
-  z.looseObject({ name: z.string().min(1).default("native") }),
+  z.looseObject({ name: z.string().min(1).optional() }).transform((given) => ({ ...given, name: nameIn(given) })),
 ]) as unknown as z.ZodType<EngineConfig>;
+
+function nameIn(config: object): string {
+  if ("name" in config && typeof config.name === "string") return config.name;
+  return "sampler" in config ? "vllm" : "native";
+}
 
 const engines = new Map<string, EngineDefinition>();
 
@@ -44,7 +53,7 @@ export function engineNames(): string[] {
 }
 
 export function nameOfEngine(config: EngineConfig): string {
-  return typeof config === "string" ? config : config.name;
+  return typeof config === "string" ? config : nameIn(config);
 }
 
 /** Throws when there is no such engine, or its settings are wrong. */
@@ -58,7 +67,9 @@ export async function openEngine(config: EngineConfig = "native"): Promise<Engin
 }
 
 function resolveEngine(config: EngineConfig) {
-  const { name: named, ...given } = typeof config === "string" ? { name: config } : config;
+  const named = nameOfEngine(config);
+  const given =
+    typeof config === "string" ? {} : Object.fromEntries(Object.entries(config).filter(([key]) => key !== "name"));
   const at = named.indexOf("@");
   const name = at < 0 ? named : named.slice(0, at);
   const address = at < 0 ? undefined : named.slice(at + 1);
@@ -81,3 +92,18 @@ registerEngine("native", {
   open: ({ threads }) => new NativeEngine(threads === undefined ? {} : { threads }),
 });
 registerEngine("torch", torchEngine);
+
+registerEngine("vllm", {
+  about: "learns with another engine, samples on vLLM servers",
+  settings: z.strictObject({
+    learner: engineConfig.prefault("native").superRefine((learner, context) => {
+      try {
+        checkEngineConfig(learner);
+      } catch (error) {
+        context.addIssue(errorMessage(error));
+      }
+    }),
+    sampler: samplerSettings,
+  }),
+  open: async ({ learner, sampler }) => VllmEngine.open(await openEngine(learner), sampler),
+});

@@ -45,7 +45,7 @@ export type ChatModel = {
   readonly renderer: ChatRenderer;
   /** The placeholder that image spans are made of. */
   readonly imageToken: number;
-  /** Ids that a model can't say: image and video placeholders and their brackets. */
+  /** Ids that a model can't say: image and video placeholders, their brackets and their padding. */
   readonly visionIds: readonly number[];
   /** The most ids the model can attend to. */
   readonly maxPositions: number;
@@ -132,12 +132,14 @@ export type ChatParts = Pick<ChatFolder, "renderer" | "tokenizer" | "generation"
 /** From a folder, as `loadChat` or `loadFolder` gives it. */
 export function chatModel({ renderer, tokenizer, processor, ids, maxPositions, generation }: ChatParts): ChatModel {
   const { imageToken, videoToken, visionStart, visionEnd } = ids;
+  // It has no place in config.json.
+  const padding = tokenizer.special.get("<|vision_pad|>");
   // Frames come back in later turns and in siblings.
   const seen = new WeakMap<Image, Image>();
   return {
     renderer,
     imageToken,
-    visionIds: [imageToken, videoToken, visionStart, visionEnd],
+    visionIds: [imageToken, videoToken, visionStart, visionEnd, ...(padding === undefined ? [] : [padding])],
     maxPositions,
     generation,
     textOf: (id) => tokenizer.decode([id]),

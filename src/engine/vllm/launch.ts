@@ -6,7 +6,10 @@
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { errorMessage } from "../../core/errors.ts";
 import { EngineError } from "../errors.ts";
@@ -84,6 +87,20 @@ code = server.wait()
 end(signal.SIGKILL)
 sys.exit(code if code >= 0 else 128 - code)`;
 
+/**
+ * vLLM's CPU kernels keep a packed copy of a language head that is tied to the embedding, and its reload (0.32) forgets it: after one the head would be the
+ * old one. The worker learns to pack it again.
+ */
+const EXTENSION = `
+class AfterReload:
+    def saccade_after_reload(self):
+        for layer in self.model_runner.get_model().modules():
+            method = getattr(layer, "quant_method", None)
+            if hasattr(layer, "cpu_linear") and type(method).__name__ == "UnquantizedEmbeddingMethod":
+                method.process_weights_after_loading(layer)
+`;
+export const EXTENSION_CLASS = "saccade_vllm.AfterReload";
+
 const DEFAULT_TIMEOUT_MS = 600_000;
 const KEPT_LINES = 40;
 
@@ -119,6 +136,7 @@ export function vllmCommand(
   // Features are then normalised pixels in the model's type, whatever the model: a learner takes them as they come.
   args.push("--no-mm-device-do-normalize");
   if (install.cpu) args.push("--dtype", "float32", "--enforce-eager");
+  if (install.cpu && !options.renderOnly) args.push("--worker-extension-cls", EXTENSION_CLASS);
   if (!options.renderOnly) {
     args.push("--enable-scale-out", "--logprobs-mode", "processed_logprobs");
     if (loraRank !== undefined) args.push("--enable-lora", "--max-lora-rank", String(loraRank), "--max-loras", "2");
@@ -143,10 +161,15 @@ export function vllmCommand(
 export async function startVllm(options: VllmOptions): Promise<VllmServer> {
   const { host = "127.0.0.1", name = "policy", signal, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
   const install = await findVllm(options.python);
-  const port = options.port || (await freePort(host));
+  // Somebody else's server on that port would be taken for ours.
+  const port = await freePort(host, options.port).catch(() => {
+    throw new EngineError(`Something listens on ${host}:${options.port} already; name another port.`);
+  });
   const { args, env } = vllmCommand(install, { ...options, port });
+  const modules = await mkdtemp(join(tmpdir(), "saccade-vllm-"));
+  await writeFile(join(modules, "saccade_vllm.py"), EXTENSION);
   const child = spawn(install.python, ["-c", SHIM, install.python, ...args], {
-    env: { ...process.env, ...env },
+    env: { ...process.env, ...env, PYTHONPATH: [modules, process.env.PYTHONPATH].filter(Boolean).join(delimiter) },
     stdio: ["pipe", "pipe", "inherit"],
     // A Ctrl-C reaches us only; we close the pipe.
     detached: true,
@@ -166,7 +189,7 @@ export async function startVllm(options: VllmOptions): Promise<VllmServer> {
   const ended = new Promise<void>((done) => {
     child.once("error", () => done());
     child.once("close", () => done());
-  });
+  }).then(() => rm(modules, { recursive: true, force: true }));
   // It may be gone before the pipe is closed.
   child.stdin?.on("error", () => undefined);
   const close = async () => {
@@ -219,11 +242,11 @@ function eachLine(child: ChildProcess, take: (line: string) => void): void {
   });
 }
 
-export function freePort(host: string): Promise<number> {
+function freePort(host: string, wanted = 0): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once("error", reject);
-    server.listen(0, host, () => {
+    server.listen(wanted, host, () => {
       const address = server.address();
       server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
     });

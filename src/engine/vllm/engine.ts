@@ -1,0 +1,222 @@
+/**
+ * Learns with one engine and samples on inference servers. After an update the learner writes its weights into a folder that the servers can read
+ * (`exchange`), and they load them: all of them in place, or, under LoRA, an adapter per version, so that episodes under way keep theirs.
+ */
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import type { ChatFolder, ChatModel } from "../../model/chat.ts";
+import { chatModel, loadChat } from "../../model/chat.ts";
+import type { Capabilities, Engine, Learner, LearnerSpec, Sampler } from "../engine.ts";
+import { Fleet, type Weights } from "./fleet.ts";
+import { VllmRenderer } from "./renderer.ts";
+import { VllmSampler } from "./sampler.ts";
+import { VllmServer } from "./server.ts";
+
+const address = z.url({ protocol: /^https?$/ });
+
+/** `sampler` of a recipe's engine. */
+export const samplerSettings = z.strictObject({
+  vllm: z.array(address).min(1),
+  /** Servers that render, where they stand apart (`vllm launch render`). */
+  render: z.array(address).min(1).optional(),
+  /** Who makes ids and pixels: the servers, or the model folder's own template and processor here. */
+  renderer: z.enum(["server", "own"]).default("server"),
+  /** A folder that this process and every server see under the same path; default: a temporary one. */
+  exchange: z.string().min(1).optional(),
+  /** Requests in flight at each server. */
+  concurrency: z.int().min(1).default(256),
+  /** Most milliseconds for one reply. */
+  timeoutMs: z.int().min(1000).default(3_600_000),
+  /** How long to wait for a server when all are gone. */
+  patienceMs: z.int().min(0).default(600_000),
+  /** Learner and servers share a GPU: the servers sleep while it learns. */
+  sleep: z.boolean().default(false),
+});
+export type SamplerSettings = z.output<typeof samplerSettings>;
+
+export class VllmEngine implements Engine {
+  readonly capabilities: Capabilities;
+  readonly #learner: Engine;
+  readonly #settings: SamplerSettings;
+  readonly #servers: readonly VllmServer[];
+  readonly #renderServers: readonly VllmServer[];
+  readonly #fleet: Fleet;
+  #contextLength = Number.POSITIVE_INFINITY;
+  #made: string | undefined;
+
+  private constructor(learner: Engine, settings: SamplerSettings) {
+    this.#learner = learner;
+    this.#settings = settings;
+    const key = process.env.VLLM_API_KEY;
+    const options = { ...settings, ...(key !== undefined && { key }) };
+    this.#servers = settings.vllm.map((url) => new VllmServer(url, options));
+    this.#renderServers = settings.render?.map((url) => new VllmServer(url, options)) ?? this.#servers;
+    this.#fleet = new Fleet(this.#servers, settings);
+    this.capabilities = { ...learner.capabilities, visionMask: true, exactLogprobs: false, weights: "inPlace" };
+  }
+
+  /** The servers must be up. */
+  static async open(learner: Engine, settings: SamplerSettings): Promise<VllmEngine> {
+    const engine = new VllmEngine(learner, settings);
+    try {
+      engine.#contextLength = (await engine.#fleet.probe()).contextLength;
+      return engine;
+    } catch (error) {
+      await engine.close();
+      throw error;
+    }
+  }
+
+  async learner(spec: LearnerSpec): Promise<Learner> {
+    const inner = await this.#learner.learner(spec);
+    if (spec.head === "value") return inner;
+    const exchange = await this.#exchange();
+    const chat = await loadChat(spec.folder);
+    return new ServingLearner(inner, {
+      fleet: this.#fleet,
+      chat,
+      exchange,
+      kind: spec.lora === undefined ? "reload" : "adapter",
+      sleeps: this.#settings.sleep,
+    });
+  }
+
+  /** Of weights that stay as they are, the learner's engine samples and scores. */
+  sampler(folder: string): Promise<Sampler> {
+    return this.#learner.sampler(folder);
+  }
+
+  async chat(folder: string): Promise<ChatModel> {
+    const chat = await loadChat(folder);
+    const model = chatModel(chat);
+    const maxPositions = Math.min(model.maxPositions, this.#contextLength);
+    if (this.#settings.renderer === "own") return { ...model, maxPositions };
+    const renderer = await VllmRenderer.open(this.#renderServers, chat);
+    return { ...model, maxPositions, renderer };
+  }
+
+  async close(): Promise<void> {
+    this.#fleet.close();
+    for (const server of this.#renderServers) server.close();
+    await this.#learner.close();
+    if (this.#made !== undefined) await rm(this.#made, { recursive: true, force: true });
+  }
+
+  async #exchange(): Promise<string> {
+    const { exchange } = this.#settings;
+    if (exchange !== undefined) {
+      await mkdir(exchange, { recursive: true });
+      return resolve(exchange);
+    }
+    this.#made ??= await mkdtemp(join(tmpdir(), "saccade-exchange-"));
+    return this.#made;
+  }
+}
+
+type Serving = {
+  readonly fleet: Fleet;
+  readonly chat: ChatFolder;
+  readonly exchange: string;
+  readonly kind: Weights["kind"];
+  readonly sleeps: boolean;
+};
+
+/** A learner that publishes to servers; all else is the inner one's. */
+class ServingLearner implements Learner {
+  readonly #inner: Learner;
+  readonly #serving: Serving;
+  /** The newest weights that were written. */
+  #newest: Weights | undefined;
+  #asleep = false;
+
+  constructor(inner: Learner, serving: Serving) {
+    this.#inner = inner;
+    this.#serving = serving;
+  }
+
+  async forward(...args: Parameters<Learner["forward"]>) {
+    await this.#makeRoom();
+    return this.#inner.forward(...args);
+  }
+
+  async forwardBackward(...args: Parameters<Learner["forwardBackward"]>) {
+    await this.#makeRoom();
+    return this.#inner.forwardBackward(...args);
+  }
+
+  step(...args: Parameters<Learner["step"]>) {
+    return this.#inner.step(...args);
+  }
+
+  discard(): void {
+    this.#inner.discard();
+  }
+
+  freshOptimizer(): Promise<void> {
+    return this.#inner.freshOptimizer();
+  }
+
+  async publish(): Promise<Sampler> {
+    const { fleet, chat, exchange, kind } = this.#serving;
+    const own = await this.#inner.publish();
+    try {
+      const known = this.#newest?.version === own.version ? this.#newest : undefined;
+      const weights = known ?? { kind, version: own.version, folder: join(exchange, `version-${own.version}`) };
+      if (known === undefined) {
+        await rm(weights.folder, { recursive: true, force: true });
+        await this.#inner.export(weights.folder);
+      }
+      const before = this.#newest;
+      this.#newest = weights;
+      if (this.#asleep) await fleet.wake();
+      this.#asleep = false;
+      await fleet.load(weights);
+      // In place there is one set of weights, and a server that was away gets the newest. An adapter stays until its sampler is closed.
+      const inPlace = kind === "reload";
+      if (inPlace && before !== undefined && before !== weights)
+        await rm(before.folder, { recursive: true, force: true });
+      return new VllmSampler({
+        fleet,
+        own,
+        weights: inPlace ? () => this.#newest as Weights : () => weights,
+        processor: chat.processor,
+        visionIds: chatModel(chat).visionIds,
+        ...(!inPlace && {
+          onClose: async () => {
+            if (this.#newest === weights) return;
+            await fleet.unloadAdapter(weights.version);
+            await rm(weights.folder, { recursive: true, force: true });
+          },
+        }),
+      });
+    } catch (error) {
+      await own.close();
+      throw error;
+    }
+  }
+
+  export(folder: string): Promise<void> {
+    return this.#inner.export(folder);
+  }
+
+  checkpoint(folder: string): Promise<void> {
+    return this.#inner.checkpoint(folder);
+  }
+
+  restore(folder: string): Promise<void> {
+    return this.#inner.restore(folder);
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
+
+  /** Before the first gradient after a publication, where both share a GPU. */
+  async #makeRoom(): Promise<void> {
+    if (!this.#serving.sleeps || this.#asleep || this.#newest === undefined) return;
+    this.#asleep = true;
+    await this.#serving.fleet.sleep();
+  }
+}

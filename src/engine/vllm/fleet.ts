@@ -1,0 +1,213 @@
+/**
+ * Several inference servers as one. A sequence stays with the server that has its prefix in cache; when that one is lost, another gets the whole prompt,
+ * which is all that a turn needs, so play goes on. A server that comes back has the weights it was started with: nothing is sampled there before it has
+ * the newest again, and an answer made by weights that were never published to it is thrown away.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { errorMessage } from "../../core/errors.ts";
+import { EngineError } from "../errors.ts";
+import { ServerLost, ServerRefused } from "./http.ts";
+import type { Generated, GenerateRequest, Probe, TokenServer } from "./server.ts";
+
+export type FleetOptions = {
+  /** How long to wait for a server to come back when all are gone; default ten minutes. */
+  readonly patienceMs?: number;
+  /** How often a lost server is looked for; default a second. */
+  readonly everyMs?: number;
+  /** Told when a server is lost and when it is back. */
+  readonly onTrouble?: (message: string) => void;
+};
+
+/** What must be in a server before it answers: the model's weights, or an adapter beside them. */
+export type Weights = { readonly kind: "reload" | "adapter"; readonly folder: string; readonly version: number };
+
+/** Answers that are our fault or a poisoned request's: more tries would only hide it. */
+const MOST_BREAKDOWNS = 3;
+
+type Member = {
+  readonly server: TokenServer;
+  up: boolean;
+  /** Sequences at home here. */
+  load: number;
+  /** What it was given since it was last found, newest last. */
+  has: string[];
+  /** A load under way. */
+  loading: Promise<void>;
+  looking: boolean;
+};
+
+export class Fleet {
+  readonly #members: Member[];
+  readonly #homes = new Map<string, Member>();
+  readonly #patienceMs: number;
+  readonly #everyMs: number;
+  readonly #onTrouble: (message: string) => void;
+  readonly #closed = new AbortController();
+
+  constructor(servers: readonly TokenServer[], options: FleetOptions = {}) {
+    if (servers.length === 0) throw new EngineError("Name at least one server.");
+    this.#members = servers.map((server) => ({
+      server,
+      up: true,
+      load: 0,
+      has: [],
+      loading: Promise.resolve(),
+      looking: false,
+    }));
+    this.#patienceMs = options.patienceMs ?? 600_000;
+    this.#everyMs = options.everyMs ?? 1000;
+    this.#onTrouble = options.onTrouble ?? ((message) => process.stderr.write(`saccade: ${message}\n`));
+  }
+
+  /** All of them must be there at the start, serve the same, and offer what training needs. The shortest context counts. */
+  async probe(): Promise<Probe> {
+    const probes = await Promise.all(this.#members.map(({ server }) => server.probe()));
+    const [first] = probes as [Probe];
+    const other = probes.find(({ model }) => model !== first.model);
+    if (other !== undefined) {
+      throw new EngineError(`The servers serve different models: ${first.model} and ${other.model}. Start them alike.`);
+    }
+    return { ...first, contextLength: Math.min(...probes.map(({ contextLength }) => contextLength)) };
+  }
+
+  /** Gives new weights to every server that is there. One that is not gets them when it is back. */
+  async load(weights: Weights): Promise<void> {
+    const given = this.#members.filter(({ up }) => up).map((member) => this.#give(member, () => weights));
+    await Promise.all(given);
+  }
+
+  async unloadAdapter(version: number): Promise<void> {
+    const name = adapterName(version);
+    await Promise.all(
+      this.#members.map(async (member) => {
+        if (!member.has.includes(name)) return;
+        member.has = member.has.filter((held) => held !== name);
+        if (member.up) await member.server.unloadAdapter(name).catch(() => undefined);
+      }),
+    );
+  }
+
+  async sleep(): Promise<void> {
+    await Promise.all(this.#members.map(({ server }) => server.sleep()));
+  }
+
+  async wake(): Promise<void> {
+    await Promise.all(this.#members.map(({ server }) => server.wake()));
+  }
+
+  /** `weights` says what must answer; weights that were given after them may, too, when they are swapped in place. */
+  async generate(request: GenerateRequest, weights: () => Weights): Promise<Generated & { url: string }> {
+    for (let breakdowns = 0; ; ) {
+      const member = await this.#home(request.session, request.signal);
+      const { server } = member;
+      try {
+        await this.#give(member, weights);
+        const wanted = weights();
+        const adapter = wanted.kind === "adapter" ? adapterName(wanted.version) : undefined;
+        const answer = await server.generate({ ...request, ...(adapter && { adapter }) });
+        if (wanted.kind !== "reload") return { ...answer, url: server.url };
+        // Servers that do not say it are believed.
+        const versions = answer.versions.map((version) => version || String(wanted.version));
+        if (versions.every((version) => member.has.includes(version))) return { ...answer, versions, url: server.url };
+        // It was started anew behind our back.
+        member.has = [];
+        this.#onTrouble(`${server.url} answered with weights that it was not given; it gets the newest again.`);
+      } catch (error) {
+        request.signal?.throwIfAborted();
+        if (error instanceof ServerRefused && error.status >= 500) {
+          breakdowns += 1;
+          if (breakdowns >= MOST_BREAKDOWNS) throw error;
+        } else if (!(error instanceof ServerLost)) throw error;
+        // A server whose engine died answers 500 once more and 503 from then on.
+        if (error instanceof ServerLost || !(await server.healthy())) this.#lose(member, error);
+      }
+    }
+  }
+
+  release(sequence: string): void {
+    const member = this.#homes.get(sequence);
+    if (member === undefined) return;
+    this.#homes.delete(sequence);
+    member.load -= 1;
+  }
+
+  close(): void {
+    this.#closed.abort(new EngineError("The servers were let go."));
+    for (const { server } of this.#members) server.close();
+  }
+
+  /** One load at a time per server; what it has is not given again. Asked for when it is its turn, so that it is the newest. */
+  #give(member: Member, wanted: () => Weights): Promise<void> {
+    const next = member.loading
+      .catch(() => undefined)
+      .then(async () => {
+        const weights = wanted();
+        const name = weights.kind === "adapter" ? adapterName(weights.version) : String(weights.version);
+        const held = weights.kind === "adapter" ? member.has.includes(name) : member.has.at(-1) === name;
+        if (held) return;
+        try {
+          if (weights.kind === "adapter") await member.server.loadAdapter(weights.folder, name);
+          else await member.server.load(weights.folder, name);
+          member.has.push(name);
+        } catch (error) {
+          if (!(error instanceof ServerLost)) {
+            throw new EngineError(
+              `${member.server.url} could not load ${weights.folder}: ${errorMessage(error)} It must be able to read that folder: name one on a shared disk with "exchange".`,
+            );
+          }
+          this.#lose(member, error);
+          throw error;
+        }
+      });
+    member.loading = next;
+    return next.catch((error) => {
+      // The others go on; this one gets them when it is back.
+      if (!(error instanceof ServerLost)) throw error;
+    });
+  }
+
+  async #home(sequence: string, signal: AbortSignal | undefined): Promise<Member> {
+    const known = this.#homes.get(sequence);
+    if (known?.up) return known;
+    const until = Date.now() + this.#patienceMs;
+    let up = this.#members.filter((member) => member.up);
+    while (up.length === 0) {
+      if (Date.now() > until) {
+        const names = this.#members.map(({ server }) => server.url).join(", ");
+        throw new EngineError(`No server came back within ${Math.round(this.#patienceMs / 1000)} s: ${names}.`);
+      }
+      const woken = signal === undefined ? this.#closed.signal : AbortSignal.any([signal, this.#closed.signal]);
+      await sleep(this.#everyMs / 2, undefined, { signal: woken }).catch(() => woken.throwIfAborted());
+      up = this.#members.filter((member) => member.up);
+    }
+    const member = up.reduce((least, other) => (other.load < least.load ? other : least));
+    this.release(sequence);
+    this.#homes.set(sequence, member);
+    member.load += 1;
+    return member;
+  }
+
+  #lose(member: Member, error: unknown): void {
+    member.up = false;
+    member.has = [];
+    if (member.looking) return;
+    member.looking = true;
+    this.#onTrouble(`${errorMessage(error)} Looking for it every ${this.#everyMs / 1000} s.`);
+    void this.#look(member);
+  }
+
+  async #look(member: Member): Promise<void> {
+    while (!this.#closed.signal.aborted) {
+      await sleep(this.#everyMs, undefined, { signal: this.#closed.signal, ref: false }).catch(() => undefined);
+      if (this.#closed.signal.aborted || !(await member.server.healthy())) continue;
+      member.up = true;
+      member.looking = false;
+      this.#onTrouble(`${member.server.url} is back.`);
+      return;
+    }
+  }
+}
+
+export function adapterName(version: number): string {
+  return `policy-v${version}`;
+}

@@ -1,0 +1,165 @@
+/**
+ * Requests to inference servers. node:http instead of fetch, for three reasons: fetch gives up on an answer after five minutes, a long generation takes
+ * longer; its idle connections outlive vLLM's (5 s), so that a request can meet one that is just being closed; and its pool has no limit.
+ */
+import http from "node:http";
+import https from "node:https";
+import { errorMessage } from "../../core/errors.ts";
+import { EngineError } from "../errors.ts";
+
+/** Idle connections are closed before the server closes them. */
+const IDLE_MS = 2000;
+
+/** A server that could not be reached, was too slow, or broke down: the same request may succeed elsewhere or later. */
+export class ServerLost extends EngineError {
+  override name = "ServerLost";
+}
+
+/** A server that answered with an error. 5xx are its own doing. */
+export class ServerRefused extends EngineError {
+  override name = "ServerRefused";
+  readonly status: number;
+  /** `error.param` of the answer: the field that is wrong. */
+  readonly param: string | undefined;
+  constructor(url: string, status: number, body: string) {
+    const { message, param } = explain(body);
+    super(`${url} answered ${status}: ${message}`);
+    this.status = status;
+    this.param = param;
+  }
+}
+
+export type RequestOptions = {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+  /** Most milliseconds until the whole answer is here. */
+  readonly timeoutMs: number;
+};
+
+export class HttpClient {
+  /** Without a slash at its end. */
+  readonly url: string;
+  readonly #agent: http.Agent;
+  readonly #request: typeof http.request;
+  readonly #key: string | undefined;
+
+  constructor(url: string, { concurrency, key }: { readonly concurrency: number; readonly key?: string }) {
+    const parsed = URL.canParse(url) ? new URL(url) : undefined;
+    if (parsed === undefined || !/^https?:$/.test(parsed.protocol)) {
+      throw new EngineError(`A server is named by its address, such as http://127.0.0.1:8000; got "${url}".`);
+    }
+    this.url = url.replace(/\/+$/, "");
+    this.#key = key;
+    const { Agent, request } = parsed.protocol === "https:" ? https : http;
+    this.#request = request;
+    this.#agent = new Agent({ keepAlive: true, maxSockets: concurrency, timeout: IDLE_MS });
+  }
+
+  async get(path: string, options: RequestOptions): Promise<unknown> {
+    return parse(this.url, await this.#send("GET", path, undefined, options));
+  }
+
+  /** An empty answer is undefined. */
+  async post(path: string, body: unknown, options: RequestOptions): Promise<unknown> {
+    return parse(this.url, await this.#send("POST", path, body === undefined ? "" : JSON.stringify(body), options));
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  /** A connection that the server closed while it was idle says nothing about the server: one more try on a new one. */
+  async #send(method: string, path: string, body: string | undefined, options: RequestOptions): Promise<string> {
+    const stale = { found: false };
+    try {
+      return await this.#once(method, path, body, options, stale);
+    } catch (error) {
+      if (!stale.found) throw error;
+      return this.#once(method, path, body, options, { found: false });
+    }
+  }
+
+  #once(
+    method: string,
+    path: string,
+    body: string | undefined,
+    { headers, signal, timeoutMs }: RequestOptions,
+    stale: { found: boolean },
+  ): Promise<string> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const request = this.#request(`${this.url}${path}`, {
+        method,
+        agent: this.#agent,
+        headers: {
+          ...(body !== undefined && { "content-type": "application/json", "content-length": Buffer.byteLength(body) }),
+          ...(this.#key !== undefined && { authorization: `Bearer ${this.#key}` }),
+          ...headers,
+        },
+      });
+      let answered = false;
+      const timer = setTimeout(() => {
+        fail(new ServerLost(`${this.url}${path} did not answer within ${Math.round(timeoutMs / 1000)} s.`));
+      }, timeoutMs);
+      const onAbort = () => fail(signal?.reason);
+      const settle = () => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", onAbort);
+      };
+      // Closing the connection is how a request is taken back.
+      const fail = (reason: unknown) => {
+        settle();
+        reject(reason);
+        request.destroy();
+      };
+      const lost = (error: Error) => {
+        stale.found = !answered && request.reusedSocket && "code" in error && error.code === "ECONNRESET";
+        fail(new ServerLost(`${this.url} was lost: ${errorMessage(error) || "no connection"}`));
+      };
+      signal?.addEventListener("abort", onAbort, { once: true });
+      request.on("error", lost);
+      request.on("response", (response) => {
+        answered = true;
+        const chunks: Buffer[] = [];
+        response.on("data", (chunk: Buffer) => chunks.push(chunk));
+        response.on("error", lost);
+        response.on("end", () => {
+          settle();
+          const text = Buffer.concat(chunks).toString("utf8");
+          const status = response.statusCode ?? 0;
+          if (status >= 200 && status < 300) resolve(text);
+          else reject(new ServerRefused(`${this.url}${path}`, status, text));
+        });
+      });
+      request.end(body);
+    });
+  }
+}
+
+function parse(url: string, text: string): unknown {
+  if (text === "") return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    // Some routes say a word of success.
+    if (text.length < 1000 && !/^\s*[{[]/.test(text)) return text;
+    throw new ServerLost(`${url} answered with half a JSON body.`);
+  }
+}
+
+/** The forms in which servers say what is wrong. */
+function explain(body: string): { message: string; param?: string } {
+  try {
+    const { error, detail, message } = JSON.parse(body) as { error?: unknown; detail?: unknown; message?: unknown };
+    if (typeof error === "object" && error !== null && "message" in error) {
+      const param = "param" in error && typeof error.param === "string" ? error.param : undefined;
+      return { message: String(error.message), ...(param !== undefined && { param }) };
+    }
+    return { message: String(error ?? detail ?? message ?? body) };
+  } catch {
+    return { message: body.slice(0, 500) || "nothing" };
+  }
+}

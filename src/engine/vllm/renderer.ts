@@ -1,0 +1,236 @@
+/**
+ * Messages to ids at a server's render route, so that sampler, learner and server see the same ids and the same pixels. The start of an episode is one
+ * rendering; an observation is the rendering of a stub conversation and the observation, less the stub's, whose prefix property is checked once. Ids are
+ * remembered by words and sizes, pixels by the frame: most observations then need no request at all.
+ *
+ * Text that spells a special token would become one there. Such messages get their ids here, from the folder's own tokenizer and template, which keep
+ * text as text, and only their pixels from the server.
+ */
+
+import type { Image } from "../../core/image.ts";
+import { image as imagePart, imagesOf, type Message, text, textOf, user } from "../../core/message.ts";
+import type { Features, ModelInput } from "../../core/model-input.ts";
+import { toOpenAI } from "../../images/openai.ts";
+import type { ChatFolder, ChatRenderer } from "../../model/chat.ts";
+import { EngineError } from "../errors.ts";
+import { decodeFeatures } from "./features.ts";
+import type { Rendered } from "./server.ts";
+
+/** Something with a render route. */
+export type RenderServer = {
+  readonly url: string;
+  render(messages: unknown, options: { readonly addGenerationPrompt: boolean }): Promise<Rendered>;
+};
+
+type Chat = Pick<ChatFolder, "renderer" | "processor" | "tokenizer">;
+type Ids = { readonly ids: Int32Array; readonly spans: readonly { readonly start: number; readonly length: number }[] };
+
+const STUB: readonly Message[] = [user(text("A question?")), { role: "assistant", content: [text("An answer.")] }];
+const OBSERVATION: readonly Message[] = [user(text("What now?"))];
+const MOST_TEXTS = 4096;
+const MOST_PICTURE_BYTES = 512 * 2 ** 20;
+
+export class VllmRenderer implements ChatRenderer {
+  readonly endOfTurn: number;
+  readonly #servers: readonly RenderServer[];
+  readonly #chat: Chat;
+  readonly #stub: readonly number[];
+  /** Place of the token that ends the stub's reply. */
+  readonly #cut: number;
+  readonly #texts = new Map<string, Ids>();
+  readonly #pictures = new Map<string, Features>();
+  /** Renderings under way, so that siblings ask once. */
+  readonly #asked = new Map<string, Promise<ModelInput>>();
+  #pictureBytes = 0;
+  #turn = 0;
+
+  private constructor(servers: readonly RenderServer[], chat: Chat, stub: readonly number[]) {
+    this.#servers = servers;
+    this.#chat = chat;
+    this.endOfTurn = chat.renderer.endOfTurn;
+    this.#stub = stub;
+    this.#cut = stub.lastIndexOf(this.endOfTurn);
+  }
+
+  /** Fails when the server's model is not the folder's, or its template can't be cut. */
+  static async open(servers: readonly RenderServer[], chat: Chat): Promise<VllmRenderer> {
+    const [first] = servers as [RenderServer];
+    const { ids } = await first.render(toOpenAI(STUB), { addGenerationPrompt: false });
+    const renderer = new VllmRenderer(servers, chat, ids);
+    for (const server of servers) {
+      const [prompt, delta] = await Promise.all([
+        server.render(toOpenAI(OBSERVATION), { addGenerationPrompt: true }),
+        server.render(toOpenAI([...STUB, ...OBSERVATION]), { addGenerationPrompt: true }),
+      ]);
+      const same =
+        String(prompt.ids) === String(chat.renderer.prompt(OBSERVATION).ids) &&
+        String(renderer.#afterStub(delta, true).ids) === String(chat.renderer.delta(OBSERVATION, { ended: true }).ids);
+      if (!same) {
+        throw new EngineError(
+          `${server.url} makes other ids of the same words than the recipe's model folder does. Start it with that model's tokenizer and chat template.`,
+        );
+      }
+    }
+    return renderer;
+  }
+
+  prompt(messages: readonly Message[]): Promise<ModelInput> {
+    return this.#render(
+      "prompt",
+      messages,
+      messages,
+      (rendered) => wholeOf(rendered),
+      () => this.#chat.renderer.prompt(messages),
+    );
+  }
+
+  delta(messages: readonly Message[], { ended }: { readonly ended: boolean }): Promise<ModelInput> {
+    return this.#render(
+      ended ? "ended" : "cut",
+      messages,
+      [...STUB, ...messages],
+      (rendered) => this.#afterStub(rendered, ended),
+      () => this.#chat.renderer.delta(messages, { ended }),
+    );
+  }
+
+  reply(said: string): Int32Array {
+    return this.#chat.renderer.reply(said);
+  }
+
+  decode(ids: Int32Array): { readonly text: string; readonly offsets: Int32Array } {
+    return this.#chat.renderer.decode(ids);
+  }
+
+  async #render(
+    kind: string,
+    messages: readonly Message[],
+    sent: readonly Message[],
+    cut: (rendered: Rendered) => Ids,
+    own: () => ModelInput,
+  ): Promise<ModelInput> {
+    const images = messages.flatMap(imagesOf);
+    const key = this.#key(kind, messages);
+    const known = this.#texts.get(key) ?? (this.#spellsSpecial(messages) ? idsOf(own()) : undefined);
+    if (known !== undefined) {
+      const missing = [
+        ...new Map(images.filter((image) => !this.#pictures.has(image.hash)).map((i) => [i.hash, i])).values(),
+      ];
+      if (missing.length > 0) await this.#fetchPictures(missing);
+      return this.#put(known, images);
+    }
+    const whole = JSON.stringify([key, images.map(({ hash }) => hash)]);
+    const asked = this.#asked.get(whole) ?? this.#ask(key, sent, images, cut);
+    this.#asked.set(whole, asked);
+    try {
+      return await asked;
+    } finally {
+      this.#asked.delete(whole);
+    }
+  }
+
+  async #ask(
+    key: string,
+    sent: readonly Message[],
+    images: readonly Image[],
+    cut: (rendered: Rendered) => Ids,
+  ): Promise<ModelInput> {
+    const rendered = await this.#server().render(toOpenAI(sent), { addGenerationPrompt: true });
+    const ids = cut(rendered);
+    this.#keepPictures(rendered, images);
+    for (const [i, { length }] of ids.spans.entries()) {
+      const expected = this.#chat.processor.tokenCount(images[i] as Image);
+      if (length !== expected) {
+        throw new EngineError(
+          `The server makes ${length} tokens of a picture, the model folder ${expected}. Start the server with the folder's image processor.`,
+        );
+      }
+    }
+    if (this.#texts.size >= MOST_TEXTS) this.#texts.clear();
+    this.#texts.set(key, ids);
+    return this.#put(ids, images);
+  }
+
+  /** Pixels alone: a message of pictures, of which only these are kept. */
+  async #fetchPictures(images: readonly Image[]): Promise<void> {
+    const message = user(...images.map(imagePart));
+    this.#keepPictures(await this.#server().render(toOpenAI([message]), { addGenerationPrompt: false }), images);
+  }
+
+  #keepPictures(rendered: Rendered, images: readonly Image[]): void {
+    if (rendered.images.length !== images.length) {
+      throw new EngineError(`A server rendered ${rendered.images.length} of ${images.length} pictures.`);
+    }
+    for (const [i, { hash, data }] of rendered.images.entries()) {
+      const { hash: frame } = images[i] as Image;
+      if (this.#pictures.has(frame)) continue;
+      const features = decodeFeatures(data, hash);
+      this.#pictures.set(frame, features);
+      this.#pictureBytes += features.data.length;
+    }
+    for (const [frame, features] of this.#pictures) {
+      if (this.#pictureBytes <= MOST_PICTURE_BYTES) break;
+      // What this call brought is needed now.
+      if (images.some(({ hash }) => hash === frame)) continue;
+      this.#pictures.delete(frame);
+      this.#pictureBytes -= features.data.length;
+    }
+  }
+
+  #put({ ids, spans }: Ids, images: readonly Image[]): ModelInput {
+    return {
+      ids,
+      images: spans.map(({ start, length }, i) => {
+        const image = images[i] as Image;
+        const features = this.#pictures.get(image.hash);
+        return { start, length, image, ...(features && { features }) };
+      }),
+    };
+  }
+
+  #afterStub(rendered: Rendered, ended: boolean): Ids {
+    const { ids } = rendered;
+    if (this.#cut < 0 || this.#stub.some((id, i) => ids[i] !== id)) {
+      throw new EngineError(
+        "The server's chat template changes a turn when another follows, so observations can't be appended to it. Start the server with a template of ChatML's form.",
+      );
+    }
+    const from = this.#cut + (ended ? 1 : 0);
+    return {
+      ids: Int32Array.from(ids.slice(from)),
+      spans: rendered.images.map(({ start, length }) => ({ start: start - from, length })),
+    };
+  }
+
+  #key(kind: string, messages: readonly Message[]): string {
+    return JSON.stringify([
+      kind,
+      messages.map(({ content, extra: _, form: __, ...rest }) => [
+        rest,
+        content.map((part) => (part.type === "text" ? part.text : this.#chat.processor.tokenCount(part.image))),
+      ]),
+    ]);
+  }
+
+  #spellsSpecial(messages: readonly Message[]): boolean {
+    const said = messages.map((message) => `${textOf(message)}\n${JSON.stringify(message.toolCalls ?? "")}`).join("\n");
+    for (const token of this.#chat.tokenizer.special.keys()) if (said.includes(token)) return true;
+    return false;
+  }
+
+  #server(): RenderServer {
+    this.#turn += 1;
+    return this.#servers[this.#turn % this.#servers.length] as RenderServer;
+  }
+}
+
+function wholeOf(rendered: Rendered): Ids {
+  return {
+    ids: Int32Array.from(rendered.ids),
+    spans: rendered.images.map(({ start, length }) => ({ start, length })),
+  };
+}
+
+function idsOf({ ids, images }: ModelInput): Ids {
+  return { ids, spans: images.map(({ start, length }) => ({ start, length })) };
+}

@@ -1,0 +1,125 @@
+/**
+ * A `Sampler` whose ids are drawn by inference servers. Scores come from the learner's own snapshot of the same weights: servers neither mask vision
+ * ids nor temper what they say of a prompt.
+ */
+import type { Features, ImageSpan, ModelInput } from "../../core/model-input.ts";
+import type { ImageProcessor } from "../../model/image-processor.ts";
+import type { Datum, Sample, SampleContext, Sampler, SamplingParams, Scores } from "../engine.ts";
+import { EngineError } from "../errors.ts";
+import type { Fleet, Weights } from "./fleet.ts";
+import type { Generated } from "./server.ts";
+
+export type VllmSamplerParts = {
+  readonly fleet: Fleet;
+  /** What answers; newer ones where weights are swapped in place. */
+  readonly weights: () => Weights;
+  readonly own: Sampler;
+  readonly processor: ImageProcessor;
+  readonly visionIds: readonly number[];
+  readonly onClose?: () => Promise<void>;
+};
+
+export class VllmSampler implements Sampler {
+  readonly version: number;
+  readonly #parts: VllmSamplerParts;
+  #closed = false;
+
+  constructor(parts: VllmSamplerParts) {
+    this.#parts = parts;
+    this.version = parts.own.version;
+  }
+
+  async sample(prompt: ModelInput, params: SamplingParams, context: SampleContext): Promise<Sample> {
+    if (this.#closed) throw new EngineError(`The sampler of version ${this.version} is closed. Publish another.`);
+    if (params.rawLogprobs)
+      throw new EngineError("A vLLM server says one kind of log-probability: leave rawLogprobs out.");
+    const images = prompt.images.map((span) => ({
+      start: span.start,
+      length: span.length,
+      features: span.features ?? this.#features(span),
+    }));
+    context.onSeen?.();
+    const parts: Generated[] = [];
+    let ids: readonly number[] = [...prompt.ids];
+    let left = params.maxTokens;
+    // A sample that somebody stopped goes on where it was.
+    while (true) {
+      const answer = await this.#parts.fleet.generate(
+        {
+          ids,
+          images,
+          maxTokens: left,
+          temperature: params.temperature,
+          seed: params.seed + parts.length,
+          stopIds: params.stopIds ?? [],
+          bannedIds: this.#parts.visionIds,
+          session: context.sequence,
+          ...(params.topK !== undefined && { topK: params.topK }),
+          ...(params.topP !== undefined && { topP: params.topP }),
+          ...(params.minP !== undefined && { minP: params.minP }),
+          ...(params.stopStrings && { stopStrings: params.stopStrings }),
+          ...(params.topLogprobs !== undefined && { topLogprobs: params.topLogprobs }),
+          ...(params.promptLogprobs && parts.length === 0 && { promptLogprobs: true }),
+          ...(context.signal && { signal: context.signal }),
+        },
+        this.#parts.weights,
+      );
+      parts.push(answer);
+      left -= answer.ids.length;
+      if (answer.finish !== "abort" || left <= 0) break;
+      ids = [...ids, ...answer.ids];
+    }
+    return this.#whole(parts, params, context);
+  }
+
+  score(data: readonly Datum[]): Promise<Scores[]> {
+    return this.#parts.own.score(data);
+  }
+
+  release(sequence: string): void {
+    this.#parts.fleet.release(sequence);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#parts.own.close();
+    await this.#parts.onClose?.();
+  }
+
+  #whole(parts: readonly Generated[], params: SamplingParams, { onToken }: SampleContext): Sample {
+    const ids = Int32Array.from(parts.flatMap((part) => part.ids));
+    const logprobs = Float32Array.from(parts.flatMap((part) => part.logprobs));
+    for (const [i, id] of ids.entries()) onToken?.(id, logprobs[i] as number);
+    const named = parts.flatMap((part) => part.versions);
+    const inPlace = this.#parts.weights().kind === "reload";
+    const versions = Int32Array.from(named, (name) => (inPlace ? Number(name) : this.version));
+    return {
+      ids,
+      logprobs,
+      versions,
+      version: versions[0] ?? this.version,
+      stopReason: parts.at(-1)?.finish === "length" || ids.length >= params.maxTokens ? reasonOf(ids, params) : "stop",
+      ...(params.topLogprobs !== undefined && { topLogprobs: parts.flatMap((part) => part.topLogprobs ?? []) }),
+      ...(parts[0]?.promptLogprobs && { promptLogprobs: parts[0].promptLogprobs }),
+    };
+  }
+
+  /** A picture that no server rendered: our own processor's numbers. */
+  #features({ image }: ImageSpan): Features {
+    const known = made.get(image);
+    if (known !== undefined) return known;
+    const { patches, gridH, gridW } = this.#parts.processor.preprocess(image);
+    const data = new Uint8Array(patches.buffer, patches.byteOffset, patches.byteLength);
+    const features: Features = { hash: `saccade-${image.hash}`, grid: [1, gridH, gridW], dtype: "float32", data };
+    made.set(image, features);
+    return features;
+  }
+}
+
+const made = new WeakMap<object, Features>();
+
+/** The last id may end the reply though it is also the last that was allowed. */
+function reasonOf(ids: Int32Array, { stopIds = [] }: SamplingParams): Sample["stopReason"] {
+  return stopIds.includes(ids.at(-1) ?? -1) ? "stop" : "length";
+}

@@ -1,0 +1,257 @@
+/** What clients of inference servers promise: bodies as real servers sent them, a sequence survives its server, and no weights that were not published. */
+import { readFileSync } from "node:fs";
+import { afterEach, describe, expect, test } from "vitest";
+import type { Features } from "../../core/model-input.ts";
+import { Fleet, type Weights } from "./fleet.ts";
+import { ServerLost, ServerRefused } from "./http.ts";
+import { type GenerateRequest, VllmServer } from "./server.ts";
+import { TestServer } from "./test-server.ts";
+
+const golden = (name: string) =>
+  JSON.parse(readFileSync(new URL(`golden/${name}.json`, import.meta.url), "utf8")) as {
+    request: { token_ids: number[] };
+    status: number;
+    body: unknown;
+  };
+
+const open: { close(): void }[] = [];
+const servers: TestServer[] = [];
+afterEach(async () => {
+  for (const one of open.splice(0)) one.close();
+  for (const server of servers.splice(0)) await server.kill();
+});
+
+async function testServer(): Promise<TestServer> {
+  const server = await new TestServer().start();
+  servers.push(server);
+  return server;
+}
+
+function client(server: TestServer, timeoutMs = 10_000): VllmServer {
+  const made = new VllmServer(server.url, { timeoutMs });
+  open.push(made);
+  return made;
+}
+
+function fleetOf(list: readonly TestServer[], patienceMs = 10_000): Fleet {
+  const made = new Fleet(
+    list.map((server) => client(server)),
+    { patienceMs, everyMs: 20, onTrouble: () => undefined },
+  );
+  open.push(made);
+  return made;
+}
+
+const picture = (hash: string): Features => ({
+  hash,
+  grid: [1, 2, 2],
+  dtype: "float32",
+  data: new Uint8Array(4 * 1536 * 4),
+});
+const request = (session: string, more: Partial<GenerateRequest> = {}): GenerateRequest => ({
+  ids: [1, 2, 3],
+  images: [],
+  maxTokens: 8,
+  temperature: 1,
+  seed: 5,
+  stopIds: [7],
+  bannedIds: [90, 91],
+  session,
+  ...more,
+});
+const version = (number: number): Weights => ({
+  kind: "reload",
+  folder: `/exchange/version-${number}`,
+  version: number,
+});
+
+describe("a server's bodies", () => {
+  test("recorded answers are read: ids, log-probabilities, likeliest ids, the prompt's own", async () => {
+    const server = await testServer();
+    server.override = ({ path }) => (path.includes("generate") ? golden("gen_basic") : undefined);
+    const basic = await client(server).generate(request("a"));
+    expect(basic).toMatchObject({ ids: [314, 324, 327], logprobs: [-0.25, -0.25, -0.25], finish: "stop" });
+    server.override = ({ path }) => (path.includes("generate") ? golden("gen_toplp_promptlp") : undefined);
+    const rich = await client(server).generate(request("a", { topLogprobs: 2, promptLogprobs: true }));
+    expect(rich.topLogprobs?.[0]).toEqual([
+      { id: 314, logprob: -0.25 },
+      { id: 1, logprob: -2 },
+    ]);
+    expect([...(rich.promptLogprobs ?? [])]).toEqual([0, -1.5, -1.5]);
+  });
+
+  test.each(["gen_badmodel", "gen_bad_empty"])("%s: the server's own words and its status", async (name) => {
+    const server = await testServer();
+    server.override = ({ path }) => (path.includes("generate") ? golden(name) : undefined);
+    const { status } = golden(name);
+    const failed = await client(server)
+      .generate(request("a"))
+      .catch((error) => error);
+    expect(failed).toBeInstanceOf(ServerRefused);
+    expect(failed.status).toBe(status);
+    expect(failed.message).toMatch(/does not exist|token_ids/);
+  });
+
+  test("a request bans what can't be drawn, ends only where it is told to, and leaves nothing to defaults", async () => {
+    const server = await testServer();
+    await client(server).generate(request("a"));
+    expect(server.generated.at(-1)?.body).toMatchObject({
+      model: "policy",
+      token_ids: [1, 2, 3],
+      sampling_params: {
+        n: 1,
+        max_tokens: 8,
+        temperature: 1,
+        top_p: 1,
+        top_k: 0,
+        seed: 5,
+        logprobs: 0,
+        ignore_eos: true,
+        stop_token_ids: [7],
+        logit_bias: { 90: -100, 91: -100 },
+      },
+    });
+  });
+
+  test("a picture's pixels are sent once, and again to a server that lost them", async () => {
+    const server = await testServer();
+    const one = client(server);
+    const images = [{ start: 0, length: 1, features: picture("p") }];
+    const sent = () =>
+      (server.generated.at(-1)!.body.features as { kwargs_data: { image: unknown[] } }).kwargs_data.image[0];
+    await one.generate(request("a", { images }));
+    expect(sent()).toBeTypeOf("string");
+    await one.generate(request("a", { images }));
+    expect(sent()).toBeNull();
+    server.pictures.clear();
+    await one.generate(request("a", { images }));
+    expect(sent()).toBeTypeOf("string");
+  });
+
+  test("servers that were started without what training needs are refused, with the flag that is missing", async () => {
+    const server = await testServer();
+    server.logprobsMode = "raw_logprobs";
+    await expect(client(server).probe()).rejects.toThrow(/--logprobs-mode processed_logprobs/);
+    server.logprobsMode = "processed_logprobs";
+    server.override = ({ path }) =>
+      path.includes("generate") ? { status: 403, body: { error: { message: "no" } } } : undefined;
+    await expect(client(server).probe()).rejects.toThrow(/--enable-scale-out/);
+    server.override = ({ path }) =>
+      path.includes("server_info") ? { status: 404, body: { detail: "Not Found" } } : undefined;
+    await expect(client(server).probe()).rejects.toThrow(/VLLM_SERVER_DEV_MODE/);
+  });
+
+  test("a request that is taken back, or too slow, ends at once", async () => {
+    const server = await testServer();
+    server.override = async ({ path }) => {
+      if (path.includes("generate")) await new Promise((done) => setTimeout(done, 60_000).unref());
+      return undefined;
+    };
+    const abort = new AbortController();
+    const taken = client(server).generate(request("a", { signal: abort.signal }));
+    setTimeout(() => abort.abort(new Error("enough")), 50);
+    await expect(taken).rejects.toThrow("enough");
+    await expect(client(server, 50).generate(request("a"))).rejects.toBeInstanceOf(ServerLost);
+  });
+});
+
+describe("several servers", () => {
+  test("new weights: pause, reload, caches, name, resume; and only once", async () => {
+    const server = await testServer();
+    const fleet = fleetOf([server]);
+    await fleet.probe();
+    await fleet.load(version(1));
+    await fleet.load(version(1));
+    expect(server.controls).toEqual([
+      "/pause?mode=keep&clear_cache=true",
+      "/collective_rpc",
+      "/collective_rpc",
+      "/reset_encoder_cache",
+      "/reset_prefix_cache",
+      "/update_weight_version",
+      "/resume",
+    ]);
+    expect(server.asked.find(({ path }) => path === "/collective_rpc")?.body).toEqual({
+      method: "reload_weights",
+      kwargs: { weights_path: "/exchange/version-1" },
+    });
+    const { versions } = await fleet.generate(request("a"), () => version(1));
+    expect(new Set(versions)).toEqual(new Set(["1"]));
+  });
+
+  test("a sequence stays with its server, and moves with its whole prompt when that one dies", async () => {
+    const both = [await testServer(), await testServer()];
+    const fleet = fleetOf(both);
+    const play = (session: string, ids: number[]) => fleet.generate(request(session, { ids }), () => version(1));
+    const homes = new Map<string, string>();
+    for (const session of ["a", "b", "c", "d"]) homes.set(session, (await play(session, [1])).url);
+    expect(new Set(homes.values()).size).toBe(2);
+    for (const [session, url] of homes) expect((await play(session, [1, 2])).url).toBe(url);
+    const [dead, alive] = both as [TestServer, TestServer];
+    await dead.kill();
+    const answers = await Promise.all([...homes.keys()].map((session) => play(session, [1, 2, 3])));
+    for (const { url, ids } of answers) {
+      expect(url).toBe(alive.url);
+      expect(ids).toEqual([6, 7, 8, 7]);
+    }
+  });
+
+  test("a server that was restarted is given the newest weights before anything it says is believed", async () => {
+    const server = await testServer();
+    const fleet = fleetOf([server]);
+    await fleet.load(version(4));
+    await server.kill();
+    const waiting = fleet.generate(request("a"), () => version(4));
+    await server.start();
+    expect((await waiting).versions.every((name) => name === "4")).toBe(true);
+    // A restart that nobody noticed: it answers at once, as somebody else.
+    server.version = "default";
+    const again = await fleet.generate(request("a"), () => version(4));
+    expect(again.versions.every((name) => name === "4")).toBe(true);
+  });
+
+  test("when all servers stay away, the error names them", async () => {
+    const server = await testServer();
+    const fleet = fleetOf([server], 100);
+    const { url } = server;
+    await server.kill();
+    await expect(fleet.generate(request("a"), () => version(1))).rejects.toThrow(url);
+  });
+
+  test("a request that breaks a healthy server is given up on, not sent for ever", async () => {
+    const server = await testServer();
+    const fleet = fleetOf([server]);
+    server.override = ({ path }) =>
+      path.includes("generate") ? { status: 500, body: { error: { message: "odd" } } } : undefined;
+    await expect(fleet.generate(request("a"), () => version(1))).rejects.toThrow("odd");
+    expect(server.generated.length).toBe(3);
+  });
+
+  test("weights that a server can't read are an error that says where they must lie", async () => {
+    const server = await testServer();
+    const fleet = fleetOf([server]);
+    server.override = ({ path }) =>
+      path === "/collective_rpc" ? { status: 500, body: { error: "no such file" } } : undefined;
+    await expect(fleet.load(version(1))).rejects.toThrow(/exchange/);
+    // It is not left paused.
+    expect(server.controls.at(-1)).toBe("/resume");
+  });
+
+  test("adapters: one per version, loaded where it is asked for, dropped when its sampler goes", async () => {
+    const server = await testServer();
+    const fleet = fleetOf([server]);
+    const adapter = (number: number): Weights => ({
+      kind: "adapter",
+      folder: `/exchange/version-${number}`,
+      version: number,
+    });
+    await fleet.load(adapter(1));
+    await fleet.load(adapter(2));
+    await fleet.generate(request("a"), () => adapter(1));
+    expect(server.generated.at(-1)?.body.model).toBe("policy-v1");
+    await fleet.generate(request("b"), () => adapter(2));
+    expect(server.generated.at(-1)?.body.model).toBe("policy-v2");
+    await fleet.unloadAdapter(1);
+    expect(server.asked.at(-1)).toEqual({ path: "/v1/unload_lora_adapter", body: { lora_name: "policy-v1" } });
+  });
+});
