@@ -8,6 +8,7 @@ import type { Action } from "./action.ts";
 import type { Env } from "./env.ts";
 import type { World } from "./world.ts";
 import type { Scorer } from "./world-env.ts";
+import type { Things } from "./world-model/scorer.ts";
 
 export type OptionsSchema = z.ZodObject;
 
@@ -34,6 +35,8 @@ export type WorldDefinition<S extends OptionsSchema = OptionsSchema> = {
   readonly maxTurns: number | Readonly<Record<string, number>>;
   /** Pays for what replies say, beside what the world pays for what they do. */
   readonly score?: Scorer;
+  /** The kinds of things that `facts()` speaks of, seen from `player`; what the option `worldModel` needs. */
+  readonly things?: Things;
   create(options: z.output<S>): Awaitable<World>;
 };
 

@@ -22,6 +22,7 @@ export * from "./task.ts";
 export * from "./tickets.ts";
 export * from "./world.ts";
 export * from "./world-env.ts";
+export * from "./world-model/index.ts";
 export * from "./worlds/index.ts";
 
 for (const world of builtinWorlds) register(world);

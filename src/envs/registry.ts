@@ -12,7 +12,8 @@ import { isPath, loadFile } from "./load.ts";
 import type { Protocol } from "./protocol.ts";
 import { makeProtocol } from "./protocols/index.ts";
 import type { World } from "./world.ts";
-import { WorldEnv } from "./world-env.ts";
+import { type Scorer, WorldEnv } from "./world-env.ts";
+import { type WorldModelPay, worldBaseline, worldModelScorer } from "./world-model/scorer.ts";
 
 export type Definition = WorldDefinition | EnvDefinition;
 export type Options = Readonly<Record<string, unknown>>;
@@ -119,6 +120,7 @@ const envOptionsShape = {
   formatReward: formatRewardSchema.optional(),
   blindfold: z.boolean().default(false),
   maxLongSide: z.int().min(8).optional(),
+  worldModel: z.strictObject({ state: z.number().default(0), transition: z.number().default(0) }).optional(),
 };
 const envOptionsSchema = z.strictObject(envOptionsShape);
 
@@ -157,16 +159,29 @@ export async function makeWorldEnv(name: string, options: EnvOptions & Options =
   const forWorld = Object.fromEntries(entries.filter(([key]) => !known.includes(key)));
   const ownOptions = worldOptions(definition, difficulty, forWorld, known);
   const settings = check(envOptionsSchema, forEnv, name);
-  const { maxTurns, maxActions, protocol: wanted, formatReward, maxLongSide, ...rest } = settings;
+  const { maxTurns, maxActions, protocol: wanted, formatReward, maxLongSide, worldModel, ...rest } = settings;
   const protocol = resolveProtocol(wanted ?? definition.protocol, definition, maxActions);
   const world = checkWorld(await definition.create(ownOptions), name);
+  const score = worldModel === undefined ? definition.score : await modelScorer(definition, ownOptions, worldModel);
   return new WorldEnv(world, protocol, {
     ...rest,
     maxTurns: maxTurns ?? turnLimit(definition, difficulty),
     formatReward: formatReward ?? protocol.formatReward,
     ...(maxLongSide === undefined ? {} : { maxLongSide }),
-    ...(definition.score === undefined ? {} : { score: definition.score }),
+    ...(score === undefined ? {} : { score }),
   });
+}
+
+async function modelScorer(definition: WorldDefinition, options: Options, pay: WorldModelPay): Promise<Scorer> {
+  const { id, things, create } = definition;
+  if (things === undefined) {
+    throw new ConfigError(
+      `${id} has no facts, so worldModel can't pay for what is said of it: leave worldModel out, or give the world facts() and its definition things.`,
+    );
+  }
+  const make = async () => create(options);
+  const baseline = await worldBaseline(JSON.stringify([id, things, options]), things, make);
+  return worldModelScorer(things, pay, baseline);
 }
 
 function resolveProtocol(

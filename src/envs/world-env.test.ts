@@ -309,3 +309,63 @@ describe("random play and noise", () => {
     );
   });
 });
+
+describe("an oracle that speaks", () => {
+  const speaking = (strategy: string, env = "frozen_lake") =>
+    makeWorldEnv(env, { protocol: { name: "world-model", strategy }, worldModel: { state: 1, transition: 1 } });
+
+  test.each([
+    ["none", ["answer"], []],
+    ["free", ["think", "answer"], []],
+    ["state", ["observation", "think", "answer"], ["state"]],
+    ["transition", ["think", "answer", "prediction"], ["transition"]],
+    ["both", ["observation", "think", "answer", "prediction"], ["state", "transition"]],
+  ])("strategy %s: its demonstrations have the tags %j, and are true", async (strategy, tags, parts) => {
+    for (const id of ["frozen_lake", "sokoban"]) {
+      const env = await speaking(strategy, id);
+      for (let seed = 0; seed < 12; seed++) {
+        await env.reset(seed);
+        for (let over = false; !over; ) {
+          const reply = await env.oracleReply();
+          expect([...reply.matchAll(/<(\w+)>/g)].map(([, tag]) => tag)).toEqual(tags);
+          const step = await env.step(reply);
+          expect(step.info.wellFormed).toBe(true);
+          const paid = step.rewards.filter(({ name }) => name === "state" || name === "transition");
+          expect(paid.map(({ name }) => name)).toEqual(parts);
+          for (const { value, claims = [] } of paid) {
+            expect(value).toBeGreaterThanOrEqual(0);
+            expect(claims.length).toBeGreaterThan(0);
+            expect(claims.every(({ right }) => right)).toBe(true);
+          }
+          over = step.terminated || step.truncated;
+        }
+        expect(await env.world.success()).toBe(true);
+      }
+    }
+  });
+
+  test("its words vary from episode to episode, and are the same when it is asked again", async () => {
+    const env = await speaking("both");
+    const said = new Set<string>();
+    for (let seed = 0; seed < 20; seed++) {
+      await env.reset(seed);
+      const [first, again] = [await env.oracleReply(), await env.oracleReply()];
+      expect(again).toBe(first);
+      const { observation } = env.protocol.parse(first, env.world.actions).sections;
+      said.add((observation?.text ?? "").replaceAll(/\b(above|below|left|right|up|down|hole|goal)\b/g, "…"));
+    }
+    expect(said.size).toBeGreaterThan(15);
+  });
+
+  test("a random agent and a slip of the hand say what is so and what will be, too", async () => {
+    const env = await speaking("both");
+    for (let seed = 0; seed < 20; seed++) {
+      await env.reset(seed);
+      const reply = (await env.builtinReply(seed % 2 === 0 ? "random" : "slip", seed)) ?? "";
+      const { rewards } = await env.step(reply);
+      for (const { name, claims = [] } of rewards) {
+        if (name === "state" || name === "transition") expect(claims.every(({ right }) => right)).toBe(true);
+      }
+    }
+  });
+});

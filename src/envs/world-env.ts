@@ -7,13 +7,15 @@ import { Image, isImage } from "../core/image.ts";
 import { type Awaitable, isJsonObject, type Json } from "../core/json.ts";
 import { image, type Message, type Part, text, user } from "../core/message.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
-import { checkSeed } from "../core/seed.ts";
+import { checkSeed, mixSeed } from "../core/seed.ts";
 import { fitLongSide } from "../images/resize.ts";
 import type { Action } from "./action.ts";
 import { actionText, sampleAction } from "./args.ts";
 import type { BuiltinAgent, Env, RewardPart, Step } from "./env.ts";
 import type { FormatReward, ParsedReply, Protocol } from "./protocol.ts";
 import type { Observation, ObservationMode, PromptStyle, World } from "./world.ts";
+import { placedOf } from "./world-model/score.ts";
+import { describePlaces } from "./world-model/speak.ts";
 
 /**
  * Pays for what a reply says (its sections, with their places) beside what its actions earn. It is asked twice a turn, `before` the actions are
@@ -50,6 +52,7 @@ export class WorldEnv implements Env {
   readonly world: World;
   readonly protocol: Protocol;
   readonly options: WorldEnvOptions;
+  #seed = 0;
   #turn = 0;
   #wellFormedTurns = 0;
   #phase: "new" | "playing" | "over" = "new";
@@ -68,6 +71,7 @@ export class WorldEnv implements Env {
   async reset(seed: number): Promise<Message[]> {
     checkSeed(seed);
     await this.world.reset(seed);
+    this.#seed = seed;
     this.#turn = 0;
     this.#wellFormedTurns = 0;
     this.#phase = "playing";
@@ -152,13 +156,36 @@ export class WorldEnv implements Env {
 
   /** A slip of the hand: any action at random but those that end the episode. */
   noisyReply(random: Random): string {
+    return this.protocol.print([this.#slip(random)], this.world.actions);
+  }
+
+  #slip(random: Random): Action {
     const lasting = this.world.actions.filter((spec) => !spec.ends);
     if (lasting.length === 0) {
       throw new EnvError(
         "Every action of this world ends the episode, so noise has nothing to play: leave noise at 0.",
       );
     }
-    return this.protocol.print([sampleAction(lasting, random)], this.world.actions);
+    return sampleAction(lasting, random);
+  }
+
+  /** Actions as a reply that says truly what is seen and what will be, where the protocol asks for it and the world has facts. */
+  async #reply(actions: readonly Action[]): Promise<string> {
+    const { world, protocol } = this;
+    const sections: Record<string, string> = {};
+    const say = async (tense: "now" | "next") => {
+      // The words follow from the episode and the turn, so the same actions are said in the same words.
+      const random = new NumpyRandom(mixSeed("words", tense, this.#seed, this.#turn));
+      return describePlaces(placedOf((await world.facts?.()) ?? []), random, this.options.prompt, tense);
+    };
+    if (world.facts !== undefined && protocol.says?.includes("observation")) sections.observation = await say("now");
+    if (world.facts !== undefined && protocol.says?.includes("prediction") && world.save && world.load) {
+      const state = await world.save();
+      for (const action of actions) if ((await world.act(action)).ended) break;
+      sections.prediction = await say("next");
+      await world.load(state);
+    }
+    return protocol.print(actions, world.actions, sections);
   }
 
   /** `stop` says `stop` where there is such an action and nothing where there is none. */
@@ -166,9 +193,9 @@ export class WorldEnv implements Env {
     const { world, protocol } = this;
     switch (agent) {
       case "random":
-        return this.randomReply(new NumpyRandom(seed));
+        return this.#reply([sampleAction(world.actions, new NumpyRandom(seed))]);
       case "slip":
-        return this.noisyReply(new NumpyRandom(seed));
+        return this.#reply([this.#slip(new NumpyRandom(seed))]);
       case "stop": {
         const stop = world.actions.find((spec) => spec.name === "stop");
         return stop === undefined ? "" : protocol.print([{ name: stop.name, payload: stop.example }], world.actions);
@@ -176,7 +203,7 @@ export class WorldEnv implements Env {
       case "oracle": {
         const plan = await world.solve?.();
         if (plan === undefined) return undefined;
-        return plan.length === 0 ? null : protocol.print(plan.slice(0, protocol.maxActions), world.actions);
+        return plan.length === 0 ? null : this.#reply(plan.slice(0, protocol.maxActions));
       }
     }
   }

@@ -105,7 +105,9 @@ export function makeAnswer(form: AnswerForm): Protocol {
     );
   }
 
-  return { name: form.name, maxActions, formatReward: { kind: "bonus", bonus: form.bonus }, instruction, parse, print };
+  const says = tags.filter((tag) => tag === "observation" || tag === "prediction");
+  const formatReward = { kind: "bonus", bonus: form.bonus } as const;
+  return { name: form.name, maxActions, formatReward, says, instruction, parse, print };
 }
 
 function hasTextAround(reply: string, blocks: readonly Block[]): boolean {

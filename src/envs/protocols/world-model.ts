@@ -1,7 +1,8 @@
 /**
  * `world-model`: the model says what it sees, thinks, acts and says what it expects to see:
  * `<observation>…</observation><think>…</think><answer>…</answer><prediction>…</prediction>` (VAGEN's `wm`). With
- * `thinking: "free"` there is no think tag and text may stand between the others (`free_wm`).
+ * `thinking: "free"` there is no think tag and text may stand between the others (`free_wm`). `strategy` asks for less: VAGEN's paper compares
+ * the answer alone (`none`), thinking (`free`), saying what is seen (`state`), what will be (`transition`), and `both`.
  */
 import { z } from "zod";
 import { ConfigError } from "../../core/errors.ts";
@@ -9,7 +10,10 @@ import type { Protocol } from "../protocol.ts";
 import { makeAnswer } from "./answer.ts";
 import { maxActionsOption, readOptions, separatorOption, tagOption } from "./options.ts";
 
+export const STRATEGIES = ["none", "free", "state", "transition", "both"] as const;
+
 export const worldModelOptions = z.strictObject({
+  strategy: z.enum(STRATEGIES).default("both"),
   thinking: z.enum(["required", "free"]).default("required"),
   strict: z.boolean().default(false),
   separator: separatorOption.default(","),
@@ -21,7 +25,7 @@ export const worldModelOptions = z.strictObject({
 });
 
 export function makeWorldModel(options: unknown): Protocol {
-  const { thinking, tag, ...rest } = readOptions("world-model", worldModelOptions, options);
+  const { strategy, thinking, tag, ...rest } = readOptions("world-model", worldModelOptions, options);
   const hints = {
     observation: "what you see now",
     think: "your reasoning",
@@ -29,10 +33,16 @@ export function makeWorldModel(options: unknown): Protocol {
   };
   if (tag in hints) throw new ConfigError(`Protocol "world-model": tag can't be "${tag}", it has its own use here.`);
   const free = thinking === "free";
+  const tags = [
+    ...(strategy === "state" || strategy === "both" ? ["observation"] : []),
+    ...(free || strategy === "none" ? [] : ["think"]),
+    tag,
+    ...(strategy === "transition" || strategy === "both" ? ["prediction"] : []),
+  ];
   return makeAnswer({
     ...rest,
     name: "world-model",
-    tags: free ? ["observation", tag, "prediction"] : ["observation", "think", tag, "prediction"],
+    tags,
     answer: tag,
     gaps: free ? "free" : "blank",
     hints,

@@ -253,5 +253,9 @@ export const frozenLake = defineWorld({
   maxTurns: 5,
   maxActions: 5,
   formatBonus: 0.02,
+  things: {
+    goal: { words: ["flag", "exit", "target", "destination", "finish"], weight: 0.7 },
+    hole: { words: ["pit"], weight: 0.3 },
+  },
   create: (given) => new FrozenLake(given),
 });

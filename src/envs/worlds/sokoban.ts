@@ -222,5 +222,6 @@ export const sokoban = defineWorld({
   maxTurns: 5,
   maxActions: 3,
   formatBonus: 0.1,
+  things: { box: { words: ["crate"] }, target: { words: ["goal", "dock", "destination", "mark"] } },
   create: (given) => new Sokoban(given),
 });
