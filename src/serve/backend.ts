@@ -12,6 +12,8 @@ import { Slots } from "../http/limits.ts";
 import { type ChatFolder, loadChat } from "../model/chat.ts";
 import { ApiError } from "./errors.ts";
 import { ServeMetrics } from "./metrics.ts";
+import { Pictures } from "./pictures.ts";
+import type { SamplingContext } from "./sampling.ts";
 
 export type BackendOptions = {
   readonly engine: Engine;
@@ -84,6 +86,7 @@ export class Backend {
   readonly contextLength: number;
   readonly engine: Engine;
   readonly metrics = new ServeMetrics();
+  readonly pictures = new Pictures();
   /** A label that a trainer gives the weights. */
   version = "default";
   readonly #slots: Slots;
@@ -123,6 +126,24 @@ export class Backend {
     if (model === undefined || model === null || model === "") return this.name;
     this.#find(model);
     return model;
+  }
+
+  /** What sampling fields are read against. */
+  samplingContext(prompt: ModelInput): Omit<SamplingContext, "top"> {
+    const { ids, tokenizer, generation } = this.chat;
+    const padding = tokenizer.special.get("<|vision_pad|>");
+    return {
+      promptLength: prompt.ids.length,
+      contextLength: this.contextLength,
+      eos: generation.eos,
+      banned: new Set([
+        ids.imageToken,
+        ids.videoToken,
+        ids.visionStart,
+        ids.visionEnd,
+        ...(padding === undefined ? [] : [padding]),
+      ]),
+    };
   }
 
   async generate({ model, prompt, params, signal, onToken }: Generation): Promise<Generated> {

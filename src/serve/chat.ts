@@ -90,14 +90,10 @@ export function readChatSampling(asked: ChatRequest, backend: Backend, prompt: M
   if (typeof choice === "object" && choice !== null) throw badField("tool_choice", "tool_choice is none or auto here.");
   if (choice && !["none", "auto"].includes(choice)) throw badField("tool_choice", "tool_choice is none or auto here.");
   if (choice === "auto" && !tools?.length) throw badField("tool_choice", "tool_choice needs tools.");
-  const { generation, vocabSize } = backend.chat;
   return readSampling(
     { ...asked, max_tokens: asked.max_completion_tokens ?? asked.max_tokens },
     {
-      promptLength: prompt.ids.length,
-      contextLength: backend.contextLength,
-      vocab: vocabSize,
-      eos: generation.eos,
+      ...backend.samplingContext(prompt),
       top: logprobs ? (top ?? 0) : 0,
     },
   );

@@ -79,14 +79,10 @@ export function readCompletionSampling(asked: CompletionRequest, backend: Backen
   if (asked.prompt_logprobs && asked.prompt_logprobs > 0) {
     throw badField("prompt_logprobs", "prompt_logprobs gives the prompt's own ids only: use 0.");
   }
-  const { generation, vocabSize } = backend.chat;
   return readSampling(
     { ...asked, max_tokens: asked.max_tokens ?? DEFAULT_TOKENS },
     {
-      promptLength: prompt.ids.length,
-      contextLength: backend.contextLength,
-      vocab: vocabSize,
-      eos: generation.eos,
+      ...backend.samplingContext(prompt),
       top: asked.logprobs ?? 0,
     },
   );

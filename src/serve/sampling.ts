@@ -50,23 +50,25 @@ export type Wanted = {
 };
 
 export type SamplingContext = {
+  /** Ids that are never sampled: pictures' placeholders and their brackets. */
+  readonly banned: ReadonlySet<number>;
   readonly promptLength: number;
   readonly contextLength: number;
-  readonly vocab: number;
   /** Ids with which the model ends. */
   readonly eos: readonly number[];
   /** How many likeliest ids are asked for. */
   readonly top?: number | undefined;
-  readonly usual?: { readonly temperature?: number; readonly topK?: number; readonly topP?: number };
 };
 
 /** Values that change nothing, of what engines can't do. */
-const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
+const NEUTRAL: Readonly<Record<string, (value: unknown, banned: ReadonlySet<number>) => boolean>> = {
   min_tokens: (value) => value === 0,
   presence_penalty: (value) => value === 0,
   frequency_penalty: (value) => value === 0,
   repetition_penalty: (value) => value === 1,
-  logit_bias: (value) => Object.keys(value as object).length === 0,
+  // What is never sampled may be banned.
+  logit_bias: (value, banned) =>
+    Object.entries(value as Record<string, number>).every(([id, bias]) => bias < 0 && banned.has(Number(id))),
   bad_words: (value) => (value as unknown[]).length === 0,
   allowed_token_ids: () => false,
   structured_outputs: () => false,
@@ -76,10 +78,9 @@ const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
 };
 
 export function readSampling(request: SamplingRequest, context: SamplingContext): Wanted {
-  refuseUnserved(request);
-  const { n = 1, temperature, top_p: topP, top_k: topK, min_p: minP } = noNulls(request);
-  const { usual = {}, top = 0, promptLength, contextLength } = context;
-  const heat = temperature ?? usual.temperature ?? 1;
+  refuseUnserved(request, context.banned);
+  const { n = 1, temperature: heat = 1, top_p: topP, top_k: topK, min_p: minP } = noNulls(request);
+  const { top = 0, promptLength, contextLength } = context;
   if (!(heat >= 0)) throw badField("temperature", `temperature is 0 or more, got ${heat}.`);
   if (topP !== undefined && !(topP > 0 && topP <= 1)) {
     throw badField("top_p", `top_p is above 0 and at most 1, got ${topP}.`);
@@ -100,8 +101,6 @@ export function readSampling(request: SamplingRequest, context: SamplingContext)
   const stop = [request.stop ?? []].flat().filter((text) => text !== "");
   const eos = request.ignore_eos === true ? [] : context.eos;
   const stopIds = [...new Set([...eos, ...(request.stop_token_ids ?? [])])];
-  const kept = topK !== undefined && topK > 0 ? topK : topK === undefined ? usual.topK || undefined : undefined;
-  const mass = topP ?? usual.topP;
   return {
     n,
     eos: new Set(eos),
@@ -110,8 +109,8 @@ export function readSampling(request: SamplingRequest, context: SamplingContext)
       // Below this vLLM's arithmetic does not go.
       temperature: heat > 0 && heat < 0.01 ? 0.01 : heat,
       seed: seedOf(request.seed),
-      ...(kept !== undefined && { topK: kept }),
-      ...(mass !== undefined && mass < 1 && { topP: mass }),
+      ...(topK !== undefined && topK > 0 && { topK }),
+      ...(topP !== undefined && topP < 1 && { topP }),
       ...(minP !== undefined && minP > 0 && { minP }),
       ...(stopIds.length > 0 && { stopIds }),
       ...(stop.length > 0 && { stopStrings: stop }),
@@ -131,10 +130,10 @@ function seedOf(seed: number | null | undefined): number {
   return Math.abs(Math.trunc(seed)) % 2 ** 52;
 }
 
-function refuseUnserved(request: SamplingRequest): void {
+function refuseUnserved(request: SamplingRequest, banned: ReadonlySet<number>): void {
   for (const [name, isNeutral] of Object.entries(NEUTRAL)) {
     const value = request[name];
-    if (value === undefined || value === null || isNeutral(value)) continue;
+    if (value === undefined || value === null || isNeutral(value, banned)) continue;
     throw badField(name, `${name} is not served here: leave it out.`);
   }
 }

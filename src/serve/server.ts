@@ -12,7 +12,10 @@ import { type Ask, VLLM_VERSION } from "./ask.ts";
 import { Backend, type BackendOptions } from "./backend.ts";
 import { answerChat } from "./chat.ts";
 import { answerCompletion } from "./completions.ts";
+import * as control from "./control.ts";
 import { apiErrorResponse, NoRoute } from "./errors.ts";
+import { answerGenerate } from "./generate.ts";
+import { renderChatRequest, renderCompletionRequest } from "./render.ts";
 import { answerDetokenize, answerTokenize } from "./tokens.ts";
 
 export type ServeOptions = Omit<BackendOptions, "engine"> & {
@@ -47,6 +50,20 @@ const ROUTES: Readonly<Record<string, Route>> = {
   "POST /v1/completions": answerCompletion,
   "POST /tokenize": answerTokenize,
   "POST /detokenize": answerDetokenize,
+  "POST /v1/chat/completions/render": renderChatRequest,
+  "POST /v1/completions/render": renderCompletionRequest,
+  "POST /inference/v1/generate": answerGenerate,
+  "GET /weight_info": control.weightInfo,
+  "POST /update_weight_version": control.updateWeightVersion,
+  "POST /pause": control.pause,
+  "POST /resume": control.resume,
+  "GET /is_paused": control.isPaused,
+  "POST /reset_prefix_cache": control.resetPrefixCache,
+  "POST /reset_mm_cache": control.resetFeatures,
+  "POST /reset_encoder_cache": control.resetFeatures,
+  "POST /collective_rpc": control.collectiveRpc,
+  "POST /v1/load_lora_adapter": control.loadAdapter,
+  "POST /v1/unload_lora_adapter": control.unloadAdapter,
 };
 
 const PATHS = new Set(Object.keys(ROUTES).map((route) => route.split(" ")[1]));

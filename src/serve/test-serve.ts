@@ -1,7 +1,7 @@
 /** For tests: a tiny model behind a server of ours. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { NativeEngine } from "../engine/index.ts";
+import { type Engine, NativeEngine } from "../engine/index.ts";
 import { createFolder } from "../model/folder.ts";
 import { TINY_CORPUS, temporaryFolder } from "../model/test-folder.ts";
 import { type ServeOptions, type ServeServer, startServer } from "./server.ts";
@@ -48,4 +48,22 @@ export async function serveTiny(options: Partial<ServeOptions> = {}): Promise<Se
       await rm(root, { recursive: true, force: true });
     },
   };
+}
+
+/** An adapter that moved away from where it started. */
+export async function writeAdapter(engine: Engine, folder: string, to: string): Promise<void> {
+  const learner = await engine.learner({
+    folder,
+    lora: { rank: 4, alpha: 32, targets: ["q_proj", "v_proj", "down_proj"] },
+    seed: 3,
+  });
+  const ids = Int32Array.from({ length: 12 }, (_, i) => 40 + ((i * 5) % 17));
+  const targets = Int32Array.from(ids, (_, i) => ids[i + 1] ?? 40);
+  const datum = { input: { ids, images: [] }, targets, weights: new Float32Array(12).fill(1) };
+  for (let step = 0; step < 3; step++) {
+    await learner.forwardBackward([datum], { name: "cross_entropy" });
+    await learner.step({ name: "adamw", learningRate: 0.05 });
+  }
+  await learner.export(to);
+  await learner.close();
 }

@@ -1,0 +1,101 @@
+/**
+ * vLLM's control routes: what a trainer does between steps. Weights are loaded from inside the store only. Samplers are snapshots whose caches
+ * belong to their weights, so nothing stale can be served and clearing caches has nothing to do.
+ */
+import { realpath } from "node:fs/promises";
+import { relative, resolve, sep } from "node:path";
+import { z } from "zod";
+import { json } from "../http/responses.ts";
+import { type Ask, readJsonBody } from "./ask.ts";
+import { ApiError, badField, readFields } from "./errors.ts";
+
+const modes = z.looseObject({ mode: z.enum(["abort", "wait", "keep"]).default("abort") });
+const versionSchema = z.looseObject({ new_version: z.string() });
+const callSchema = z.looseObject({
+  method: z.string().nullish(),
+  kwargs: z.looseObject({ weights_path: z.string().nullish() }).nullish(),
+});
+const loadSchema = z.looseObject({
+  lora_name: z.string().min(1),
+  lora_path: z.string().min(1),
+  load_inplace: z.boolean().nullish(),
+});
+const unloadSchema = z.looseObject({ lora_name: z.string().min(1) });
+
+export async function pause({ backend, query }: Ask): Promise<Response> {
+  const { mode } = readFields(modes, Object.fromEntries(query), "query");
+  await backend.pause(mode);
+  return json({ status: "paused" });
+}
+
+export function resume({ backend }: Ask): Response {
+  backend.resume();
+  return json({ status: "resumed" });
+}
+
+export function isPaused({ backend }: Ask): Response {
+  return json({ is_paused: backend.paused });
+}
+
+export function weightInfo({ backend }: Ask): Response {
+  return json({ weight_version: backend.version });
+}
+
+export async function updateWeightVersion({ backend, request }: Ask): Promise<Response> {
+  const { new_version: version } = readFields(versionSchema, await readJsonBody(request));
+  backend.version = version;
+  return json({ success: true, new_version: version });
+}
+
+export function resetPrefixCache(): Response {
+  return json({ success: true });
+}
+
+export function resetFeatures({ backend }: Ask): Response {
+  backend.pictures.clear();
+  return new Response(null, { status: 200, headers: { "Content-Length": "0" } });
+}
+
+/** Of all that vLLM's workers can be told, only to load other weights. */
+export async function collectiveRpc({ backend, request, store }: Ask): Promise<Response> {
+  const { method, kwargs } = readFields(callSchema, await readJsonBody(request));
+  if (!method) throw new ApiError(400, "Name a method.", { type: "Bad Request" });
+  if (method !== "reload_weights") throw badField("method", `Only reload_weights is served, not ${method}.`);
+  const path = kwargs?.weights_path;
+  await backend.reload(path ? await inside(store, path) : undefined);
+  return json({ results: [null] });
+}
+
+export async function loadAdapter({ backend, request, store }: Ask): Promise<Response> {
+  const asked = readFields(loadSchema, await readJsonBody(request));
+  await backend.loadAdapter(asked.lora_name, await inside(store, asked.lora_path), asked.load_inplace ?? false);
+  return text(`Success: adapter '${asked.lora_name}' is loaded.`);
+}
+
+export async function unloadAdapter({ backend, request }: Ask): Promise<Response> {
+  const { lora_name: name } = readFields(unloadSchema, await readJsonBody(request));
+  await backend.unloadAdapter(name);
+  return text(`Success: adapter '${name}' is gone.`);
+}
+
+/** The real place of a path, which must lie in the store. */
+async function inside(store: string | undefined, path: string): Promise<string> {
+  if (store === undefined) {
+    throw new ApiError(403, "This server loads no weights: start it with --store and a folder that holds them.");
+  }
+  const root = await realpath(store);
+  const named = resolve(root, path);
+  const real = await realpath(named).catch(() => undefined);
+  const way = relative(root, real ?? named);
+  if (way === ".." || way.startsWith(`..${sep}`) || resolve(way) === way) {
+    throw new ApiError(403, "That path leaves the server's store.");
+  }
+  if (real === undefined) throw new ApiError(404, `There is no ${way} in the server's store.`);
+  return real;
+}
+
+function text(words: string): Response {
+  return new Response(words, {
+    headers: { "Content-Type": "text/plain; charset=utf-8", "Content-Length": String(Buffer.byteLength(words)) },
+  });
+}

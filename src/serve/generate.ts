@@ -1,0 +1,214 @@
+/** `/inference/v1/generate`: ids in, ids out, as vLLM 0.32 answers it. */
+import { z } from "zod";
+import type { ModelInput } from "../core/model-input.ts";
+import type { TopLogprob } from "../engine/engine.ts";
+import { json } from "../http/responses.ts";
+import {
+  type Ask,
+  checkPrompt,
+  eventAnswer,
+  fullUsage,
+  logprobNumber,
+  newId,
+  readJsonBody,
+  seconds,
+  usageOf,
+} from "./ask.ts";
+import type { Backend, Generated } from "./backend.ts";
+import { promptLogprobs, sampledFirst, stopReason } from "./chat.ts";
+import { ApiError, badField, readFields } from "./errors.ts";
+import { readSampling, samplingFields, type Wanted } from "./sampling.ts";
+import { AnswerText } from "./text.ts";
+
+const flag = z.boolean().nullish();
+const place = z.looseObject({ offset: z.int().min(0), length: z.int().min(1) });
+const featuresSchema = z.looseObject({
+  mm_hashes: z.record(z.string(), z.array(z.string())),
+  mm_placeholders: z.record(z.string(), z.array(place)),
+  kwargs_data: z.record(z.string(), z.array(z.string().nullable())).nullish(),
+});
+const schema = z.looseObject({
+  token_ids: z.array(z.int()).min(1),
+  sampling_params: z.looseObject({}),
+  model: z.string().nullish(),
+  request_id: z.string().nullish(),
+  features: featuresSchema.nullish(),
+  content_parts: z.array(z.unknown()).nullish(),
+  stream: flag,
+  stream_options: z.looseObject({ include_usage: flag, continuous_usage_stats: flag }).nullish(),
+  return_token_ids: flag,
+});
+const paramsSchema = z.looseObject({
+  ...samplingFields,
+  logprobs: z.int().nullish(),
+  prompt_logprobs: z.int().nullish(),
+});
+type Params = z.output<typeof paramsSchema>;
+
+export async function answerGenerate({ backend, request }: Ask): Promise<Response> {
+  const asked = readFields(schema, await readJsonBody(request));
+  const params = readParams(asked.sampling_params);
+  const model = backend.resolve(asked.model);
+  if (asked.token_ids.some((id) => id < 0)) {
+    throw new ApiError(400, "token_ids has a negative id.", { type: "Bad Request", param: "body.token_ids" });
+  }
+  if (asked.content_parts && asked.features) {
+    throw new ApiError(400, "Send content_parts or features, not both.", { type: "Bad Request", param: "body" });
+  }
+  if (asked.content_parts)
+    throw badField("content_parts", "Render first and send features: content_parts are not served.");
+  const images = asked.features ? backend.pictures.spans(asked.features) : [];
+  const prompt: ModelInput = { ids: Int32Array.from(asked.token_ids), images };
+  checkPrompt(prompt, backend);
+  if (params.prompt_logprobs && params.prompt_logprobs > 0) {
+    throw badField("prompt_logprobs", "prompt_logprobs gives the prompt's own ids only: use 0.");
+  }
+  // The rank of a sampled id is read off the likeliest ones.
+  const top = typeof params.logprobs === "number" ? Math.max(params.logprobs, 1) : 0;
+  const wanted = readSampling(params, {
+    ...backend.samplingContext(prompt),
+    top,
+  });
+  const context: Context = {
+    backend,
+    model,
+    prompt,
+    wanted,
+    params,
+    id: `generate-tokens-${newId(request, asked.request_id)}`,
+    signal: request.signal,
+    withIds: asked.return_token_ids === true,
+  };
+  return asked.stream ? streamed(context, asked.stream_options ?? {}) : whole(context);
+}
+
+/** A wrong type in here is vLLM's fault of the whole field. */
+function readParams(given: object): Params {
+  const read = paramsSchema.safeParse(given);
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  const message = `sampling_params.${issue?.path.join(".")}: ${issue?.message}`;
+  throw new ApiError(400, message, { type: "Bad Request", param: "body.sampling_params" });
+}
+
+type Context = {
+  readonly backend: Backend;
+  readonly model: string;
+  readonly prompt: ModelInput;
+  readonly wanted: Wanted;
+  readonly params: Params;
+  readonly id: string;
+  readonly signal: AbortSignal;
+  readonly withIds: boolean;
+};
+
+function run(
+  { backend, model, prompt, wanted, signal }: Context,
+  take: (choice: number, id: number, logprob: number, top: readonly TopLogprob[]) => void = () => {},
+): Promise<Generated[]> {
+  return Promise.all(
+    Array.from({ length: wanted.n }, (_, index) =>
+      backend.generate({
+        model,
+        prompt,
+        params: { ...wanted.params, seed: wanted.params.seed + index },
+        signal,
+        onToken: (id, logprob, top = []) => take(index, id, logprob, top),
+      }),
+    ),
+  );
+}
+
+/** One id of `logprobs.content`. */
+function entry({ params }: Context, id: number, logprob: number, top: readonly TopLogprob[]) {
+  const rank = (wanted: number) => {
+    const at = top.findIndex((one) => one.id === wanted);
+    return at < 0 ? null : at + 1;
+  };
+  const likeliest = sampledFirst({ id, logprob }, top).slice(0, Math.max(params.logprobs ?? 0, 1));
+  const wire = (one: TopLogprob) => ({ token_id: one.id, logprob: logprobNumber(one.logprob), rank: rank(one.id) });
+  return { ...wire({ id, logprob }), top_logprobs: likeliest.map(wire) };
+}
+
+/** Only a stop string needs the text. */
+function reasonOf({ backend, wanted }: Context, { ids, finish }: Generated): string | number | null {
+  const text = new AnswerText(backend.chat.tokenizer, wanted.text);
+  if (wanted.text.stop.length > 0) for (const id of ids) text.push(id);
+  return stopReason(ids, finish, text, wanted);
+}
+
+async function whole(context: Context): Promise<Response> {
+  const { backend, model, prompt, params, id, withIds } = context;
+  const created = seconds();
+  const generated = await run(context);
+  const hasLogprobs = typeof params.logprobs === "number";
+  return json({
+    request_id: id,
+    model,
+    created,
+    usage: fullUsage(
+      prompt.ids.length,
+      generated.reduce((sum, { ids }) => sum + ids.length, 0),
+    ),
+    prompt_logprobs: await promptLogprobs(params.prompt_logprobs, backend, model, prompt),
+    prompt_token_id_logprobs: null,
+    prompt_token_ids: withIds ? [...prompt.ids] : null,
+    mm_placeholders: null,
+    metrics: null,
+    kv_transfer_params: null,
+    ec_transfer_params: null,
+    output_mode: "tokens",
+    choices: generated.map((one, index) => ({
+      index,
+      finish_reason: one.finish,
+      stop_reason: reasonOf(context, one),
+      token_ids: one.ids,
+      routed_experts: null,
+      sampling_mask: null,
+      weight_versions: one.versions,
+      logprobs: hasLogprobs
+        ? { content: one.ids.map((drawn, i) => entry(context, drawn, one.logprobs[i] as number, one.top[i] ?? [])) }
+        : null,
+    })),
+  });
+}
+
+function streamed(
+  context: Context,
+  options: { include_usage?: boolean | null | undefined; continuous_usage_stats?: boolean | null | undefined },
+): Response {
+  const { prompt, params, id, wanted } = context;
+  const hasLogprobs = typeof params.logprobs === "number";
+  const always = options.include_usage === true && options.continuous_usage_stats === true;
+  return eventAnswer(async (send) => {
+    const counts = new Array<number>(wanted.n).fill(0);
+    const held: (((last?: Generated) => void) | undefined)[] = counts.map(() => undefined);
+    const generated = await run(context, (index, drawn, logprob, top) => {
+      held[index]?.();
+      counts[index] = (counts[index] as number) + 1;
+      const usage = always ? fullUsage(prompt.ids.length, counts[index] as number) : null;
+      held[index] = (last) =>
+        send({
+          request_id: id,
+          usage,
+          output_mode: "tokens",
+          choices: [
+            {
+              index,
+              finish_reason: last?.finish ?? null,
+              stop_reason: last === undefined ? null : reasonOf(context, last),
+              token_ids: [drawn],
+              routed_experts: null,
+              sampling_mask: null,
+              weight_versions: last?.versions ?? null,
+              logprobs: hasLogprobs ? { content: [entry(context, drawn, logprob, top)] } : null,
+            },
+          ],
+        });
+    });
+    for (const [index, one] of generated.entries()) held[index]?.(one);
+    if (options.include_usage !== true) return;
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    send({ request_id: id, usage: usageOf(prompt.ids.length, total), output_mode: "tokens", choices: [] });
+  });
+}

@@ -1,0 +1,193 @@
+/** vLLM's render, generate and control routes: what a trainer relies on between and during steps. The wire itself is compared with vLLM in vllm.test.ts. */
+import { mkdir, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { dataUri } from "./test-requests.ts";
+import { createServable, type Served, serveTiny, writeAdapter } from "./test-serve.ts";
+
+let served: Served;
+beforeAll(async () => {
+  served = await serveTiny();
+  await createServable(join(served.root, "other"), 2);
+  await writeAdapter(served.engine, served.folder, join(served.root, "adapter"));
+});
+afterAll(() => served.close());
+
+type Wire = {
+  token_ids: number[];
+  features: { kwargs_data: { image: (string | null)[] } | null; mm_hashes: { image: string[] } };
+  sampling_params: object;
+  choices: {
+    token_ids: number[];
+    finish_reason: string;
+    weight_versions: { version: string; start: number; end: number }[];
+  }[];
+};
+
+async function post<T = Wire>(path: string, body?: object, status = 200): Promise<T> {
+  const answer = await fetch(`${served.url}${path}`, {
+    method: "POST",
+    ...(body && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  expect([answer.status, text.slice(0, 500)]).toEqual([status, expect.any(String)]);
+  return (text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : text) as T;
+}
+
+const LOOK = [
+  {
+    role: "user",
+    content: [
+      { type: "text", text: "Look: " },
+      { type: "image_url", image_url: { url: dataUri(64, 96) } },
+    ],
+  },
+];
+const LONG = { temperature: 1, seed: 3, max_tokens: 1000, ignore_eos: true };
+const generate = (params: object, more: object = {}) =>
+  post("/inference/v1/generate", { token_ids: [40, 41, 42], sampling_params: params, ...more });
+/** A long request, once its first id was drawn; `end` is what it comes to. */
+async function begun() {
+  const answer = await fetch(`${served.url}/inference/v1/generate`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ token_ids: [40, 41, 42], sampling_params: LONG, stream: true }),
+  });
+  const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
+  const decoder = new TextDecoder();
+  let text = decoder.decode((await reader.read()).value, { stream: true });
+  const rest = async () => {
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read())
+      text += decoder.decode(piece.value, { stream: true });
+    const choices = [...text.matchAll(/^data: (\{.*)$/gm)].map((match) => (JSON.parse(match[1]!) as Wire).choices[0]!);
+    return { ...choices.at(-1)!, token_ids: choices.flatMap(({ token_ids: ids }) => ids) };
+  };
+  return { end: rest() };
+}
+
+describe("render and generate", () => {
+  test("what render gives, generate takes as it is, and the ids are those of a chat", async () => {
+    const asked = { messages: LOOK, temperature: 0, max_tokens: 8 };
+    const rendered = await post("/v1/chat/completions/render", asked);
+    const chat = await post<{ choices: { token_ids: number[] }[]; prompt_token_ids: number[] }>(
+      "/v1/chat/completions",
+      {
+        ...asked,
+        return_token_ids: true,
+      },
+    );
+    expect(rendered.token_ids).toEqual(chat.prompt_token_ids);
+    const generated = await post("/inference/v1/generate", rendered);
+    expect(generated.choices[0]!.token_ids).toEqual(chat.choices[0]!.token_ids);
+  });
+
+  test("a picture that was sent once can be named alone, until the server forgets it; another one under its name is another one", async () => {
+    const asked = { messages: LOOK, temperature: 0, max_tokens: 8 };
+    const rendered = await post("/v1/chat/completions/render", asked);
+    const whole = await post("/inference/v1/generate", rendered);
+    const named = { ...rendered, features: { ...rendered.features, kwargs_data: null } };
+    expect((await post("/inference/v1/generate", named)).choices[0]!.token_ids).toEqual(whole.choices[0]!.token_ids);
+    const url = dataUri(64, 96, 200);
+    const other = await post("/v1/chat/completions/render", {
+      ...asked,
+      messages: [
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "Look: " },
+            { type: "image_url", image_url: { url } },
+          ],
+        },
+      ],
+    });
+    const disguised = { ...other, features: { ...other.features, mm_hashes: rendered.features.mm_hashes } };
+    const truth = await post("/inference/v1/generate", other);
+    expect(truth.choices[0]!.token_ids).not.toEqual(whole.choices[0]!.token_ids);
+    expect((await post("/inference/v1/generate", disguised)).choices[0]!.token_ids).toEqual(
+      truth.choices[0]!.token_ids,
+    );
+    await post("/reset_mm_cache");
+    await post("/inference/v1/generate", named, 500);
+  });
+});
+
+describe("a pause", () => {
+  test("aborts what is under way, which gives what it has", async () => {
+    const { end } = await begun();
+    await post("/pause?mode=abort");
+    const choice = await end;
+    expect(choice.finish_reason).toBe("abort");
+    expect(choice.token_ids.length).toBeLessThan(LONG.max_tokens);
+    await post("/resume");
+  });
+
+  test("waits for what is under way, and what comes later waits for its end", async () => {
+    const { end } = await begun();
+    await post("/pause?mode=wait");
+    let over = false;
+    const second = generate({ ...LONG, max_tokens: 4 }).then((answer) => {
+      over = true;
+      return answer;
+    });
+    expect(await end).toMatchObject({ finish_reason: "length" });
+    await post("/tokenize", { prompt: "a request that needs no weights" });
+    expect(over).toBe(false);
+    await post("/resume");
+    expect((await second).choices[0]!.token_ids).toHaveLength(4);
+  });
+
+  test("keeps what is under way, which goes on with the new weights and says which ids are whose", async () => {
+    await post("/update_weight_version", { new_version: "1" });
+    const { end } = await begun();
+    await post("/pause?mode=keep");
+    await post("/collective_rpc", { method: "reload_weights", kwargs: { weights_path: "other" } });
+    await post("/update_weight_version", { new_version: "2" });
+    await post("/resume");
+    const choice = await end;
+    expect(choice.token_ids).toHaveLength(LONG.max_tokens);
+    const cut = choice.weight_versions[0]!.end;
+    expect(choice.weight_versions).toEqual([
+      { version: "1", start: 0, end: cut },
+      { version: "2", start: cut, end: LONG.max_tokens },
+    ]);
+    const greedy = { temperature: 0, max_tokens: 6 };
+    const renewed = await generate(greedy);
+    await post("/collective_rpc", { method: "reload_weights" });
+    expect((await generate(greedy)).choices[0]!.token_ids).not.toEqual(renewed.choices[0]!.token_ids);
+  });
+});
+
+describe("weights", () => {
+  test("an adapter answers under its name, and is gone when it was unloaded", async () => {
+    const params = { temperature: 0, max_tokens: 6 };
+    const base = await generate(params);
+    await post("/v1/load_lora_adapter", { lora_name: "tuned", lora_path: "adapter" });
+    expect((await generate(params, { model: "tuned" })).choices[0]!.token_ids).not.toEqual(base.choices[0]!.token_ids);
+    await post("/v1/load_lora_adapter", { lora_name: "tuned", lora_path: "adapter" }, 400);
+    await post("/v1/unload_lora_adapter", { lora_name: "tuned" });
+    await post("/inference/v1/generate", { model: "tuned", token_ids: [40], sampling_params: {} }, 404);
+  });
+
+  test.each(["/", "..", "../..", "/etc", "link", "adapter/../.."])(
+    "the path %s leaves the store and is refused",
+    async (path) => {
+      await mkdir(join(served.root, "inner"), { recursive: true });
+      await symlink("/etc", join(served.root, "link")).catch(() => {});
+      await post("/v1/load_lora_adapter", { lora_name: "x", lora_path: path }, 403);
+      await post("/collective_rpc", { method: "reload_weights", kwargs: { weights_path: path } }, 403);
+    },
+  );
+
+  test("without a store nothing can be loaded, and workers can be told nothing else", async () => {
+    await post("/collective_rpc", { method: "save_sharded_state" }, 400);
+    const bare = await serveTiny({ store: undefined } as never);
+    try {
+      const body = JSON.stringify({ lora_name: "x", lora_path: served.root });
+      const headers = { "content-type": "application/json" };
+      const answer = await fetch(`${bare.url}/v1/load_lora_adapter`, { method: "POST", headers, body });
+      expect(answer.status).toBe(403);
+    } finally {
+      await bare.close();
+    }
+  });
+});
