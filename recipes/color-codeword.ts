@@ -20,14 +20,14 @@ export default defineRecipe({
     batch: 32,
     optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.003 },
   },
-  steps: 40,
+  steps: 80,
   groups: 32,
   siblings: 8,
   minibatch: 64,
   sampling: { temperature: 1, maxTokens: 24, contextTokens: 384 },
   loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28 },
   optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
-  evaluate: { every: 10 },
+  evaluate: { every: 20 },
   expect:
-    "128 held-out codes, seed 0: 0.25 sampled and 1.00 greedy after the warm start, 0.86 and 1.00 after 40 steps; random play 0.01",
+    "1,024 held-out codes, seed 0: 0.86 sampled and 1.00 greedy after the warm start, 0.95 and 1.00 after 80 steps; random play 0.01",
 });
