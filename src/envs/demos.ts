@@ -9,7 +9,7 @@ import { basename, dirname, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { ConfigError, DataError, EnvError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
-import type { Json } from "../core/json.ts";
+import type { Awaitable, Json } from "../core/json.ts";
 import { assistant, imagesOf, type Message } from "../core/message.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
@@ -53,6 +53,8 @@ export async function playDemo(
   seed: number,
   options?: Options,
   noise: Noise = { probability: 0, labels: "played" },
+  /** Before each turn: what its reply will be in the conversation, and whether the oracle says the same. */
+  onTurn?: (taught: string, agreed: boolean) => Awaitable<void>,
 ): Promise<Demo> {
   const messages: Message[] = [...(await env.reset(seed))];
   const random = new NumpyRandom(mixSeed("demo", seed));
@@ -63,8 +65,10 @@ export async function playDemo(
     // After a mistake that can't be mended (a box in a corner) the oracle has nothing to say: play on at random.
     const oracle = noisy && noise.labels === "played" ? undefined : ((await said(env, "oracle", seed)) ?? undefined);
     const reply = noisy || oracle === undefined ? await slip(env, random) : oracle;
+    const taught = noise.labels === "oracle" && oracle !== undefined ? oracle : reply;
+    await onTurn?.(taught, taught === oracle);
     const step = await env.step(reply);
-    messages.push(assistant(noise.labels === "oracle" && oracle !== undefined ? oracle : reply));
+    messages.push(assistant(taught));
     learn.push(noise.labels !== "agreed" || reply === oracle);
     reward += sumRewards(step.rewards);
     if (step.terminated || step.truncated) {

@@ -5,6 +5,7 @@ import { builtinWorlds } from "./worlds/index.ts";
 export { z } from "zod";
 export * from "./action.ts";
 export * from "./args.ts";
+export * from "./decisions.ts";
 export * from "./define.ts";
 export * from "./demos.ts";
 export * from "./env.ts";

@@ -101,3 +101,21 @@ test("a watch hears of blindness from the probe itself, and of a bad number in a
   expect(watch.see(event(3, SIGHTED, "eval"))).toEqual([]);
   expect(watch.see(event(4, blind, "eval"))).toHaveLength(1);
 });
+
+describe("A warm start on a plateau", () => {
+  /** 200 updates whose decisions cost what `nats` says of each. */
+  const taught = (nats: (update: number) => number, chance = 0.7) =>
+    Array.from({ length: 200 }, (_, i) => event(i, { "decisions/nll": nats(i), "decisions/chance": chance }, "sft"));
+
+  test("near a blind choice is told, once, and not when it still falls, is far below, or is over", () => {
+    expect(findAlarms(taught(() => 0.62))).toMatchObject([{ kind: "plateau", step: 199, level: "warning" }]);
+    expect(findAlarms(taught(() => 0.62))[0]?.message).toContain("0.62 nats a decision for 100 updates");
+    expect(kinds(taught((i) => 1.4 - i / 300))).toEqual([]);
+    expect(kinds(taught(() => 0.3))).toEqual([]);
+    expect(kinds(taught(() => 0.62).slice(1))).toEqual([]);
+    expect(kinds([...taught(() => 0.62), event(200, HEALTHY)])).toEqual([]);
+    const watch = new AlarmWatch();
+    const raised = [...taught(() => 0.62), event(200, { "decisions/nll": 0.62, "decisions/chance": 0.7 }, "sft")];
+    expect(raised.flatMap((one) => watch.see(one)).map(({ kind }) => kind)).toEqual(["plateau"]);
+  });
+});

@@ -4,7 +4,15 @@
  */
 import type { Metrics, RunEvent } from "./events.ts";
 
-export type AlarmKind = "blind" | "entropy" | "repetition" | "no-variance" | "idle" | "drift" | "non-finite";
+export type AlarmKind =
+  | "blind"
+  | "entropy"
+  | "repetition"
+  | "no-variance"
+  | "idle"
+  | "drift"
+  | "non-finite"
+  | "plateau";
 
 export type Alarm = {
   readonly kind: AlarmKind;
@@ -27,6 +35,10 @@ export type Thresholds = {
   readonly drift: number;
   /** With this success a quiet policy and equal siblings are a solved task, not a collapse. */
   readonly solved: number;
+  /** Updates of a warm start that are compared with as many before them. */
+  readonly plateau: number;
+  /** A plateau this near to a blind choice among the possible actions (its nats a decision over theirs) means that nothing is decided. */
+  readonly chanceShare: number;
 };
 
 export const DEFAULT_THRESHOLDS: Thresholds = {
@@ -37,12 +49,20 @@ export const DEFAULT_THRESHOLDS: Thresholds = {
   topReply: 0.98,
   drift: 0.05,
   solved: 0.95,
+  plateau: 100,
+  chanceShare: 0.8,
 };
 
 type Finder = (history: History, limits: Thresholds) => Alarm | undefined;
 
 /** `train`: training events, oldest first; `sight`: the newest event that probed sight. */
-type History = { readonly train: readonly RunEvent[]; readonly sight?: RunEvent; readonly newest?: RunEvent };
+type History = {
+  readonly train: readonly RunEvent[];
+  /** Updates of the warm start, as long as it goes on. */
+  readonly sft: readonly RunEvent[];
+  readonly sight?: RunEvent;
+  readonly newest?: RunEvent;
+};
 
 /** The troubles that the newest events show. `events`: oldest first, best from the start of the run; other kinds are ignored. */
 export function findAlarms(events: readonly RunEvent[], thresholds: Partial<Thresholds> = {}): Alarm[] {
@@ -50,7 +70,8 @@ export function findAlarms(events: readonly RunEvent[], thresholds: Partial<Thre
   const train = events.filter(({ kind }) => kind === "train");
   const sight = events.findLast(({ metrics }) => "sight/gap" in metrics || "sight/hash_mismatches" in metrics);
   const newest = events.findLast(({ kind }) => kind === "train" || kind === "sft");
-  const history: History = { train, ...(sight && { sight }), ...(newest && { newest }) };
+  const sft = newest?.kind === "sft" ? events.filter(({ kind }) => kind === "sft") : [];
+  const history: History = { train, sft, ...(sight && { sight }), ...(newest && { newest }) };
   return FINDERS.flatMap((find) => find(history, limits) ?? []);
 }
 
@@ -58,6 +79,7 @@ export class AlarmWatch {
   readonly #thresholds: Thresholds;
   readonly #first: RunEvent[] = [];
   readonly #recent: RunEvent[] = [];
+  readonly #sft: RunEvent[] = [];
   #sight: RunEvent | undefined;
   #active = new Set<AlarmKind>();
 
@@ -69,12 +91,13 @@ export class AlarmWatch {
   see(event: RunEvent): Alarm[] {
     if ("sight/gap" in event.metrics || "sight/hash_mismatches" in event.metrics) this.#sight = event;
     if (event.kind === "train" || event.kind === "sft") {
-      if (event.kind === "train" && this.#recent[0]?.kind === "sft") this.#recent.length = 0;
       const first = event.kind === "train" && this.#first.length < this.#thresholds.window;
-      (first ? this.#first : this.#recent).push(event);
+      if (event.kind === "train") this.#sft.length = 0;
+      (event.kind === "sft" ? this.#sft : first ? this.#first : this.#recent).push(event);
       if (this.#recent.length > this.#thresholds.window) this.#recent.shift();
+      if (this.#sft.length > 2 * this.#thresholds.plateau) this.#sft.shift();
     } else if (this.#sight !== event) return [];
-    const seen = [...this.#first, ...this.#recent];
+    const seen = [...this.#first, ...this.#recent, ...this.#sft];
     if (this.#sight !== undefined) seen.push({ ...this.#sight, kind: "sight" });
     const alarms = findAlarms(seen, this.#thresholds);
     const fresh = alarms.filter(({ kind }) => !this.#active.has(kind));
@@ -216,7 +239,24 @@ const nonFinite: Finder = ({ newest }) => {
   };
 };
 
-const FINDERS: readonly Finder[] = [blind, nonFinite, drift, entropy, repetition, noVariance, idle];
+/** Averaged over all tokens of its replies a model that knows only their format looks taught; what its decisions cost shows that it is not. */
+const plateau: Finder = ({ sft }, limits) => {
+  const values = lastValues(sft, "decisions/nll", 2 * limits.plateau);
+  const chance = mean(sft.slice(-limits.plateau).flatMap(({ metrics }) => metrics["decisions/chance"] ?? []));
+  if (values === undefined || chance === 0) return undefined;
+  const [before, now] = [mean(values.slice(0, limits.plateau)), mean(values.slice(limits.plateau))];
+  if (now < 0.97 * before || now < limits.chanceShare * chance) return undefined;
+  return {
+    kind: "plateau",
+    level: "warning",
+    step: stepOf(sft),
+    message: `The warm start knows the format and not the way: ${number(now)} nats a decision for ${limits.plateau} updates, where a blind choice among the possible actions costs ${number(chance)}.`,
+    advice:
+      "Such plateaus can end suddenly: give it more episodes or a higher learning rate, draw cells as whole tokens, and look at decisions/* in the viewer.",
+  };
+};
+
+const FINDERS: readonly Finder[] = [blind, nonFinite, drift, entropy, repetition, noVariance, idle, plateau];
 
 /** The metric in each of the last `count` training events; undefined unless all of them have it. */
 function lastValues(train: readonly RunEvent[], name: string, count: number): number[] | undefined {

@@ -60,6 +60,30 @@ const LEARNING: readonly Row[] = [
   ["sft/tokens", "tokens", "Demonstrated tokens in the batch."],
 ];
 
+const DECISIONS: readonly Row[] = [
+  [
+    "decisions/nll",
+    "nats",
+    "Demonstrations: negative log-probability of the oracle's actions in a reply, nothing around them.",
+    "lower",
+  ],
+  ["decisions/chance", "nats", "The same of a blind choice among the actions that are possible there."],
+  [
+    "decisions/probability",
+    "share",
+    "Demonstrations: mean probability of the oracle's actions where they are taught.",
+    "higher",
+  ],
+  ["decisions/probability_by_distance/*", "share", "The same by how many actions the goal is away.", "higher"],
+  ["decisions/probability_by_turn/*", "share", "The same by turn, counted from 1.", "higher"],
+  ["decisions/probability_by_ways/*", "share", "The same by how many ways there are to go.", "higher"],
+  ["decisions/accuracy", "share", "Evaluation, sampled: turns whose actions were as good as the oracle's.", "higher"],
+  ["decisions/accuracy_by_distance/*", "share", "The same by how many actions the goal is away.", "higher"],
+  ["decisions/accuracy_by_turn/*", "share", "The same by turn, counted from 1.", "higher"],
+  ["decisions/accuracy_by_ways/*", "share", "The same by how many ways there are to go.", "higher"],
+  ["decisions/count", "count", "Decisions in these figures."],
+];
+
 const EVALUATION: readonly Row[] = [
   ["eval/success", "share", "Episodes solved on the fixed seeds, sampled.", "higher"],
   ["eval/success/*", "share", "The same for one environment.", "higher"],
@@ -188,6 +212,7 @@ export const METRICS: readonly MetricInfo[] = [
   ...table("learning", LEARNING),
   CUSTOM,
   ...table("evaluation", EVALUATION),
+  ...table("evaluation", DECISIONS),
   ...table("stability", STABILITY),
   ...table("performance", PERFORMANCE),
 ];

@@ -8,7 +8,8 @@ import { type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
 import type { EnvHost } from "../rollout/hosts.ts";
 import { envScores, playSeeds, type SeedScores } from "../rollout/play.ts";
 import { evaluationMetrics } from "../rollout/scores.ts";
-import type { Trajectory } from "../rollout/trajectory.ts";
+import { isOurFault, type Trajectory } from "../rollout/trajectory.ts";
+import { measureDecisions } from "./decisions.ts";
 import type { Recipe } from "./recipe.ts";
 
 export type EvaluateOptions = {
@@ -26,12 +27,13 @@ export async function evaluate(
   const { live, retries, stepTimeoutMs, episodeTimeoutMs } = recipe.rollout;
   const { temperature, greedy, repeats } = recipe.evaluate;
   const trajectories: Trajectory[] = [];
+  const played = entries.map((entry) => ({ entry, trajectories: [] as Trajectory[] }));
   const play = async (
     at: { temperature: number; repeats: number },
-    onTrajectory?: (trajectory: Trajectory) => void,
+    onTrajectory?: (trajectory: Trajectory, entry: number) => void,
   ) => {
     const all: SeedScores[] = [];
-    for (const { env, options: envOptions, label, seeds } of entries) {
+    for (const [i, { env, options: envOptions, label, seeds }] of entries.entries()) {
       all.push(
         await playSeeds({
           agent: tokenAgent({ ...agent, temperature: at.temperature, sampler: () => sampler }),
@@ -45,14 +47,18 @@ export async function evaluate(
           retries,
           stepTimeoutMs,
           episodeTimeoutMs,
-          ...(onTrajectory && { onTrajectory }),
+          ...(onTrajectory && { onTrajectory: (trajectory) => onTrajectory(trajectory, i) }),
         }),
       );
     }
     return all.map(envScores);
   };
-  const sampled = await play({ temperature, repeats }, (trajectory) => trajectories.push(trajectory));
+  const sampled = await play({ temperature, repeats }, (trajectory, i) => {
+    trajectories.push(trajectory);
+    if (!isOurFault(trajectory)) played[i]?.trajectories.push(trajectory);
+  });
   const metrics = evaluationMetrics(sampled);
+  if (recipe.evaluate.decisions) Object.assign(metrics, await measureDecisions(played));
   if (greedy) {
     const found = evaluationMetrics(await play({ temperature: 0, repeats: 1 }));
     for (const [name, value] of Object.entries(found)) {

@@ -29,6 +29,14 @@ const RUNS: readonly Partial<RecipeInput>[] = [
     sight: { every: 1, episodes: 4 },
     judge: async ({ turns }) => turns.map(() => [{ name: "style", value: 1 }]),
   },
+  // A world that can be saved has junctions, and an oracle without noise teaches at each of them.
+  {
+    envs: [{ env: "frozen_lake", options: { protocol: "keyword", prompt: "brief", maxTurns: 2, cellSize: 16 } }],
+    sampling: { maxTokens: 4, contextTokens: 512 },
+    steps: 0,
+    warmStart: { episodes: 4, batch: 4, optimizer: adam },
+    evaluate: { seeds: [1_000_000_000, 1_000_000_003] },
+  },
   // Only KL pays in a model that knows nothing, and only after a step.
   { steps: 2, advantage: { name: "gae" }, critic: { optimizer: adam }, kl: { as: "reward", coefficient: 1 } },
 ];

@@ -205,6 +205,8 @@ const recipe = z.strictObject({
       greedy: z.boolean().default(true),
       /** Sampled tries at each seed, for pass@k. */
       repeats: z.int().min(1).default(1),
+      /** Play sampled episodes again beside the oracle, for `decisions/*`. */
+      decisions: z.boolean().default(true),
     })
     .prefault({}),
   sight: z.strictObject({ every: z.int().min(0).default(10), episodes: z.int().min(2).default(64) }).prefault({}),

@@ -7,15 +7,17 @@ import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
 import type { Learner } from "../engine/engine.ts";
 import { EngineError } from "../engine/errors.ts";
-import { playDemo, readDemos } from "../envs/demos.ts";
+import { type Noise, playDemo, readDemos } from "../envs/demos.ts";
 import type { Env } from "../envs/env.ts";
 import { readJsonLines } from "../envs/jsonl.ts";
 import { makeEnv } from "../envs/registry.ts";
 import { envKey } from "../envs/sources.ts";
+import { WorldEnv } from "../envs/world-env.ts";
 import type { ChatModel } from "../model/chat.ts";
 import type { EnvSpec } from "../rollout/hosts.ts";
 import type { Sequence } from "../rollout/trajectory.ts";
 import { checkDemos, EpisodeOrder, type RunData } from "./data.ts";
+import { type Imitated, type TaughtDecision, TaughtDecisions, taughtDecision } from "./decisions.ts";
 import type { Recipe } from "./recipe.ts";
 import { type SequenceLayout, sequencesOf, sftBatch } from "./sft.ts";
 import { MAX_SKIPPED, scheduled } from "./update.ts";
@@ -42,6 +44,7 @@ export async function warmStart(options: WarmStartOptions): Promise<boolean> {
   // A short warm start must not spend itself on warming up.
   const schedule = { ...plan.schedule, warmupSteps: Math.min(plan.schedule.warmupSteps, Math.floor(total / 5)) };
   const batchAt = (update: number) => source.batch(Math.floor(update / perEpoch), update % perEpoch);
+  const decisions = new TaughtDecisions(options.model);
   let skipped = 0;
   let next = options.from < total ? batchAt(options.from) : undefined;
   for (let done = options.from; done < total; done++) {
@@ -49,7 +52,8 @@ export async function warmStart(options: WarmStartOptions): Promise<boolean> {
       await options.onStop();
       return false;
     }
-    const sequences = await (next as Promise<Sequence[]>);
+    const imitated = await (next as Promise<Imitated[]>);
+    const sequences = imitated.map(({ sequence }) => sequence);
     const started = performance.now();
     const work = policy.forwardBackward(sftBatch(sequences), { name: "cross_entropy" });
     next = done + 1 < total ? batchAt(done + 1) : undefined;
@@ -68,6 +72,7 @@ export async function warmStart(options: WarmStartOptions): Promise<boolean> {
       "sft/nll": report.loss,
       "sft/nll_reply": (report.loss * learned) / Math.max(1, replies),
       "sft/tokens": learned,
+      ...decisions.metrics(imitated, report.outputs),
       "optimizer/grad_norm": gradNorm,
       "optimizer/skipped": applied ? 0 : 1,
       "optimizer/learning_rate": scheduled(plan.optimizer, { schedule, steps: total }, done + 1).learningRate,
@@ -92,7 +97,7 @@ export async function warmStartUpdates(plan: Recipe["warmStart"]): Promise<numbe
   return Math.ceil(count / plan.batch) * plan.epochs;
 }
 
-type Source = { readonly count: number; batch(epoch: number, index: number): Promise<Sequence[]> };
+type Source = { readonly count: number; batch(epoch: number, index: number): Promise<Imitated[]> };
 
 async function sourceOf({ recipe, plan, model, data }: WarmStartOptions): Promise<Source> {
   const layout: SequenceLayout = {
@@ -102,16 +107,16 @@ async function sourceOf({ recipe, plan, model, data }: WarmStartOptions): Promis
   };
   if (plan.files.length > 0) {
     await checkDemos(plan.files, data.evaluation);
-    const demos: Sequence[][] = [];
+    const demos: Imitated[][] = [];
     for (const file of plan.files) {
-      for await (const demo of readDemos(file)) demos.push(await sequencesOf(demo, model, layout));
+      for await (const demo of readDemos(file)) demos.push(imitatedOf(await sequencesOf(demo, model, layout)));
     }
     if (demos.length === 0) throw new DataError(`There are no demonstrations in ${plan.files.join(", ")}.`);
     return {
       count: demos.length,
       async batch(epoch, index) {
         const order = new NumpyRandom(mixSeed("sft", recipe.seed, epoch)).permutation(demos.length);
-        return order.slice(index * plan.batch, (index + 1) * plan.batch).flatMap((i) => demos[i] as Sequence[]);
+        return order.slice(index * plan.batch, (index + 1) * plan.batch).flatMap((i) => demos[i] as Imitated[]);
       },
     };
   }
@@ -128,15 +133,34 @@ async function sourceOf({ recipe, plan, model, data }: WarmStartOptions): Promis
     count: plan.episodes,
     async batch(_, index) {
       const count = Math.min(plan.batch, plan.episodes - index * plan.batch);
-      const sequences: Sequence[] = [];
+      const imitated: Imitated[] = [];
       for (let i = 0; i < count; i++) {
         const { env, seed } = order.at(index * plan.batch + i);
-        const demo = await playDemo(env.id, await worldOf(env), seed, undefined, noise);
-        sequences.push(...(await sequencesOf(demo, model, layout)));
+        const { demo, decisions } = await playTaught(env.id, await worldOf(env), seed, noise, i < WATCHED);
+        imitated.push(...imitatedOf(await sequencesOf(demo, model, layout), decisions));
         // The main thread also answers environments and the terminal.
         if (i % 8 === 7) await new Promise((resolve) => setImmediate(resolve));
       }
-      return sequences;
+      return imitated;
     },
   };
+}
+
+/** Episodes of a batch whose decisions are looked at: looking costs as much as a third of playing. */
+const WATCHED = 8;
+
+/** A demonstration and, when it is watched, the decisions in it that are the oracle's. */
+async function playTaught(name: string, env: Env, seed: number, noise: Noise, watched: boolean) {
+  const decisions: TaughtDecision[] = [];
+  let turn = 0;
+  const demo = await playDemo(name, env, seed, undefined, noise, async (taught, agreed) => {
+    const decision = watched && agreed && env instanceof WorldEnv ? await taughtDecision(env, taught, turn) : undefined;
+    if (decision !== undefined) decisions.push(decision);
+    turn += 1;
+  });
+  return { demo, decisions };
+}
+
+function imitatedOf(sequences: readonly Sequence[], decisions: readonly TaughtDecision[] = []): Imitated[] {
+  return sequences.map((sequence) => ({ sequence, decisions }));
 }

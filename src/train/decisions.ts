@@ -1,0 +1,153 @@
+/**
+ * Whether a model decides as the oracle would, apart from all that it says around it: by distance to the goal, by turn, and by the number of ways to go.
+ * In a warm start it is the probability that the model gives the oracle's actions where they are taught, read off the batch that is trained anyway; in an evaluation the share of
+ * turns whose actions were as good as the oracle's, found by playing the episodes again beside it.
+ */
+import { bucketOf, type Decision, decisionIn } from "../envs/decisions.ts";
+import type { Span } from "../envs/protocol.ts";
+import { makeEnv } from "../envs/registry.ts";
+import type { EvaluationEntry } from "../envs/sources.ts";
+import { WorldEnv } from "../envs/world-env.ts";
+import type { ChatModel } from "../model/chat.ts";
+import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
+import { shiftRight } from "./batch.ts";
+import { grouped } from "./measure.ts";
+
+/** A decision that a demonstration teaches. */
+export type TaughtDecision = Decision & {
+  readonly turn: number;
+  /** Where its actions stand in the reply, and how many there are. */
+  readonly span: Span;
+  readonly actions: number;
+};
+
+/** The decision that the world stands before, where `taught` is the oracle's reply. */
+export async function taughtDecision(env: WorldEnv, taught: string, turn: number): Promise<TaughtDecision | undefined> {
+  const decision = await decisionIn(env.world);
+  const { span, actions } = env.protocol.parse(taught, env.world.actions);
+  if (decision === undefined || span === undefined) return undefined;
+  const { plan: _, ...rest } = decision;
+  return { ...rest, turn, span, actions: actions.length };
+}
+
+/** A sequence that is imitated, with the decisions of its turns. */
+export type Imitated = { readonly sequence: Sequence; readonly decisions: readonly TaughtDecision[] };
+
+type Scored = Decision & { readonly turn: number; readonly score: number };
+
+/** `outputs`: what the learner's forward said of each sequence, aligned to predictions. */
+export class TaughtDecisions {
+  readonly #renderer: ChatModel["renderer"];
+  /** Replies of demonstrations are few; where the actions' ids stand is found once for each. */
+  readonly #places = new Map<string, Span>();
+
+  constructor({ renderer }: Pick<ChatModel, "renderer">) {
+    this.#renderer = renderer;
+  }
+
+  metrics(imitated: readonly Imitated[], outputs: readonly Float32Array[]): Record<string, number> {
+    const scored: Scored[] = [];
+    const nats: number[] = [];
+    const chances: number[] = [];
+    for (const [i, { sequence, decisions }] of imitated.entries()) {
+      if (decisions.length === 0) continue;
+      const logprobs = shiftRight(outputs[i] as Float32Array);
+      for (const { turn, start, end } of sequence.replies) {
+        const decision = sequence.sampled[start] === 1 ? decisions.find((one) => one.turn === turn) : undefined;
+        if (decision === undefined) continue;
+        const [from, to] = this.#place(sequence.ids.subarray(start, end), decision.span);
+        const logprob = logprobs.subarray(start + from, start + to).reduce((sum, value) => sum + value, 0);
+        scored.push({ ...decision, score: Math.exp(logprob) });
+        nats.push(-logprob);
+        if (decision.actions === 1 && decision.choices) chances.push(Math.log(decision.choices));
+      }
+    }
+    if (scored.length === 0) return {};
+    return {
+      "decisions/nll": mean(nats),
+      // The mean over the same decisions, or none: half a yardstick misleads.
+      ...(chances.length === scored.length && { "decisions/chance": mean(chances) }),
+      ...families("probability", scored),
+    };
+  }
+
+  /** The ids of a reply that write `span`. */
+  #place(ids: Int32Array, span: Span): Span {
+    const key = `${span.join()} ${ids.join()}`;
+    const known = this.#places.get(key);
+    if (known !== undefined) return known;
+    const { offsets } = this.#renderer.decode(ids);
+    const from = offsets.findIndex((offset) => offset > span[0]);
+    const last = offsets.findIndex((offset) => offset >= span[1]);
+    const place: Span = [Math.max(0, from), last < 0 ? ids.length : last + 1];
+    if (this.#places.size >= MOST_PLACES) this.#places.clear();
+    this.#places.set(key, place);
+    return place;
+  }
+}
+
+const MOST_PLACES = 4096;
+/** Episodes of an entry that are played again beside the oracle. */
+const MOST_EPISODES = 64;
+
+/** `played`: the sampled episodes of each entry. Only worlds with an oracle have decisions. */
+export async function measureDecisions(
+  played: readonly { readonly entry: EvaluationEntry; readonly trajectories: readonly Trajectory[] }[],
+): Promise<Record<string, number>> {
+  const scored: Scored[] = [];
+  for (const { entry, trajectories } of played) {
+    const env = await makeEnv(entry.env, entry.options);
+    try {
+      if (!(env instanceof WorldEnv) || env.world.solve === undefined) continue;
+      for (const trajectory of trajectories.slice(0, MOST_EPISODES)) {
+        scored.push(...(await decisionsOf(env, trajectory)));
+        // A long plan is not to hold up the terminal and the viewer.
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    } finally {
+      await env.close?.();
+    }
+  }
+  return scored.length === 0 ? {} : families("accuracy", scored);
+}
+
+/** Plays the actions of an episode again. Right is what the oracle would have done, and whatever else brings the goal as much nearer. */
+async function decisionsOf({ world }: WorldEnv, { seed, turns }: Trajectory): Promise<Scored[]> {
+  const scored: Scored[] = [];
+  await world.reset(seed);
+  let before = await decisionIn(world);
+  for (const [turn, { info }] of turns.entries()) {
+    let over = false;
+    for (const action of info.actions) over = (await world.act(action)).ended;
+    const after = over ? undefined : await decisionIn(world);
+    if (before !== undefined) {
+      const { plan, distance, ways } = before;
+      const count = info.actions.length;
+      const same = info.actions.every((action, i) => JSON.stringify(action) === JSON.stringify(plan[i]));
+      const nearer = over ? await world.success() : after !== undefined && after.distance <= distance - count;
+      const score = count > 0 && (same || nearer) ? 1 : 0;
+      scored.push({ distance, ...(ways !== undefined && { ways }), turn, score });
+    }
+    before = after;
+  }
+  return scored;
+}
+
+function families(name: "probability" | "accuracy", scored: readonly Scored[]): Record<string, number> {
+  const metrics: Record<string, number> = {
+    [`decisions/${name}`]: mean(scored.map(({ score }) => score)),
+    "decisions/count": scored.length,
+  };
+  const by = (family: string, key: (one: Scored) => string | undefined) => {
+    for (const [value, members] of grouped(scored, key)) {
+      if (value !== undefined)
+        metrics[`decisions/${name}_${family}/${value}`] = mean(members.map(({ score }) => score));
+    }
+  };
+  by("by_distance", ({ distance }) => bucketOf(distance));
+  by("by_turn", ({ turn }) => bucketOf(turn + 1));
+  by("by_ways", ({ ways }) => (ways === undefined ? undefined : String(ways)));
+  return metrics;
+}
+
+const mean = (numbers: readonly number[]) => numbers.reduce((sum, value) => sum + value, 0) / numbers.length;
