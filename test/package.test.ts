@@ -69,6 +69,35 @@ describe("the packed tarball in an empty project", () => {
     expect(outside.stderr).toContain("has rows 0 to 39; there is no row 40");
   });
 
+  test("trains on the task of the docs page with the recipe beside it", () => {
+    writeFileSync(join(folder, "train-sums.ts"), docsExample('name: "sums"'));
+    const { status, stdout, stderr } = saccade("train", "./train-sums.ts", "--out", "sums-run");
+    expect([status, stderr]).toEqual([0, expect.anything()]);
+    expect(stdout).not.toContain("Error");
+    const events = readFileSync(join(folder, "sums-run", "events.jsonl"), "utf8")
+      .trim()
+      .split("\n");
+    const logged = events.map((line) => JSON.parse(line) as { kind: string; metrics: Record<string, number> });
+    const trained = logged.filter(({ kind }) => kind === "train");
+    expect(trained).toHaveLength(2);
+    expect(trained[0]?.metrics["train/episodes"]).toBe(16);
+    expect(trained[0]?.metrics["reward/task"]).toEqual(expect.any(Number));
+    expect(logged.find(({ kind }) => kind === "eval")?.metrics["eval/ceiling"]).toBe(1);
+  });
+
+  test("compiles and runs the README's example", () => {
+    const readme = readFileSync(join(root, "README.md"), "utf8");
+    const code = /```ts\n([\s\S]*?)```/.exec(readme)?.[1] ?? "";
+    writeFileSync(join(folder, "readme.ts"), `${code}\nconsole.log(messages.length, step.terminated);\n`);
+    const flags = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2023", "readme.ts"];
+    const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
+    const compiled = spawnSync(process.execPath, [tsc, "--ignoreConfig", ...flags], { cwd: folder, encoding: "utf8" });
+    expect(compiled.stdout).toBe("");
+    writeFileSync(join(folder, "readme.mjs"), readFileSync(join(folder, "readme.ts")));
+    const { stdout } = spawnSync(process.execPath, ["readme.mjs"], { cwd: folder, encoding: "utf8" });
+    expect(stdout).toMatch(/^1 (true|false)$/m);
+  });
+
   test("is imported by a program", () => {
     const program = `
       import { makeEnv, makeWorld, NumpyRandom } from "saccade";

@@ -44,6 +44,7 @@ export const reinforcePlusPlus: Estimator = {
   name: "reinforce++",
   needsCritic: false,
   needsGroups: false,
+  credits: "token",
   turns: BOTH,
   compute(rows, options) {
     const advantages = zerosLike(rows);
@@ -146,6 +147,7 @@ function groupEstimator(
     name,
     needsCritic: false,
     needsGroups: true,
+    credits: "episode",
     turns: BOTH,
     compute(rows: readonly TokenRow[], options: EstimatorOptions): Credit {
       const advantages = zerosLike(rows);
@@ -182,6 +184,7 @@ function criticEstimator(
     name,
     needsCritic: true,
     needsGroups: false,
+    credits: name === "turn-gae" ? "turn" : "token",
     turns: BOTH,
     compute(rows: readonly TokenRow[], options: EstimatorOptions): Credit {
       const rewards = rows.map((row) => row.rewards);

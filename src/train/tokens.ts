@@ -52,6 +52,8 @@ export type Estimator = {
   readonly name: string;
   readonly needsCritic: boolean;
   readonly needsGroups: boolean;
+  /** What gets a number of its own. Where it is not the token, it does not matter where in a turn, or in an episode, a reward was earned. */
+  readonly credits?: "token" | "turn" | "episode";
   /** Which layouts of turns it is valid in. */
   readonly turns: readonly ("joined" | "split")[];
   compute(rows: readonly TokenRow[], options: EstimatorOptions): Credit;
