@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { Command } from "commander";
-import { compileKernels, EngineError } from "../engine/index.ts";
+import { compileKernels, defaultPython, EngineError } from "../engine/index.ts";
 import { EXIT } from "./common.ts";
 
 type Finding = {
@@ -78,13 +78,14 @@ function compiler(): Finding {
 }
 
 function python(): Finding {
-  const version = firstLine("python3", ["--version"]);
-  const torch = version && firstLine("python3", ["-c", "import torch; print('torch', torch.__version__)"]);
+  const command = defaultPython();
+  const version = firstLine(command, ["--version"]);
+  const torch = version && firstLine(command, ["-c", "import torch; print('torch', torch.__version__)"]);
   return {
     part: "Python",
     state: version && torch ? "ok" : "absent",
     found: [version ?? "none", torch ?? "no torch"].join(", "),
-    meaning: "only the PyTorch engine and the parity tests need it",
+    meaning: "only the PyTorch engine needs it (saccade torch setup), and tests",
   };
 }
 

@@ -15,6 +15,7 @@ import { runsCommand } from "./runs.ts";
 import { serveCommand } from "./serve.ts";
 import { sftCommand } from "./sft.ts";
 import { ticketsCommand } from "./tickets.ts";
+import { torchCommand } from "./torch.ts";
 import { trainCommand } from "./train.ts";
 import { uploadCommand } from "./upload.ts";
 import { viewCommand } from "./view.ts";
@@ -57,6 +58,7 @@ for (const command of [
   viewCommand(),
   runsCommand(),
   uploadCommand(),
+  torchCommand(),
   doctorCommand(),
 ]) {
   // Options of the program work after a command too, so its help lists them.

@@ -5,3 +5,8 @@ import { SaccadeError } from "../core/errors.ts";
 export class EngineError extends SaccadeError {
   override name = "EngineError";
 }
+
+/** An engine's process ended or can't be reached, and what it knew is gone: weights must be restored from a checkpoint. */
+export class EngineLost extends EngineError {
+  override name = "EngineLost";
+}

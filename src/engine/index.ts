@@ -1,10 +1,17 @@
 /** The engines' public face. */
 export { customForwardBackward } from "./custom-loss.ts";
 export * from "./engine.ts";
-export { EngineError } from "./errors.ts";
+export { EngineError, EngineLost } from "./errors.ts";
 export { POLICY_LOSSES } from "./loss-schemas.ts";
 export { type EngineStats, NativeEngine, type NativeEngineOptions } from "./native/engine.ts";
 export { compileKernels, kernelInfo } from "./native/kernels/index.ts";
 export * from "./registry.ts";
 export { TorchEngine } from "./torch/engine.ts";
-export { findTorch, setUp as setUpTorch, type TorchInstall } from "./torch/environment.ts";
+export {
+  adoptPython,
+  defaultPython,
+  findTorch,
+  packageFolder,
+  setUp as setUpTorch,
+  type TorchInstall,
+} from "./torch/environment.ts";

@@ -6,7 +6,7 @@
 import { join } from "node:path";
 import { SaccadeError } from "../core/errors.ts";
 import type { Engine, Learner, LoraSpec, Sampler } from "../engine/engine.ts";
-import { EngineError } from "../engine/errors.ts";
+import { EngineError, EngineLost } from "../engine/errors.ts";
 import { checkEngineConfig, nameOfEngine, openEngine } from "../engine/registry.ts";
 import type { ChatModel } from "../model/chat.ts";
 import { tokenAgent } from "../rollout/agents.ts";
@@ -56,10 +56,26 @@ export type TrainResult = {
   readonly model: string;
 };
 
+/** An engine whose process died is lost at most so often before the run gives up. */
+const MOST_LOST = 5;
+
+/** An engine that lost its weights is no reason to end: the run goes on from its last checkpoint, as it would after a crash of its own. */
 export async function train(options: TrainOptions): Promise<TrainResult> {
+  checkRecipe(options.recipe);
+  checkEngineConfig(options.recipe.engine);
+  let note: string | undefined;
+  for (let lost = 0; ; lost++) {
+    try {
+      return await attempt(lost === 0 ? options : { ...options, mode: "resume" }, note);
+    } catch (error) {
+      if (!(error instanceof EngineLost) || lost === MOST_LOST || options.signal?.aborted) throw error;
+      note = `${error.message} The run goes on from its last checkpoint.`;
+    }
+  }
+}
+
+async function attempt(options: TrainOptions, note?: string): Promise<TrainResult> {
   const { recipe } = options;
-  checkRecipe(recipe);
-  checkEngineConfig(recipe.engine);
   const run = await openRun(options.folder, {
     config: recipeConfig(recipe),
     name: recipe.name,
@@ -75,6 +91,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     engine ??= await openEngine(recipe.engine);
     checkEngine(recipe, engine.capabilities, nameOfEngine(recipe.engine));
     trainer = await Trainer.open(run, engine, host, options);
+    if (note !== undefined) trainer.say(note);
     const finished = await trainer.run();
     const model = await trainer.modelPath();
     await run.close(finished ? "finished" : "stopped");
@@ -214,6 +231,10 @@ class Trainer {
   }
 
   /** Where the trained model is. */
+  say(message: string): void {
+    this.#journal.note(message, this.#globalStep);
+  }
+
   async modelPath(): Promise<string> {
     const latest = await this.#run.checkpoints.latest();
     return latest === undefined ? this.#start : join(latest.path, "policy");

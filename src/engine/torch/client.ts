@@ -93,9 +93,11 @@ export class Client {
         signal?.throwIfAborted();
         if (error instanceof MissingFrames) {
           for (const key of error.keys) this.#known.delete(key);
-        } else if (!(error instanceof WorkerLost)) throw error;
-        else this.source.doubt();
-        if (error instanceof Gone || attempt === ATTEMPTS) throw error;
+        } else if (error instanceof WorkerLost || error instanceof Gone) this.source.doubt();
+        else throw error;
+        // Whether it was done is not known, and never will be.
+        if (error instanceof Gone || (error instanceof WorkerLost && attempt === ATTEMPTS)) throw new Gone();
+        if (attempt === ATTEMPTS) throw error;
         if (error instanceof WorkerLost) await sleep(WAIT_MS * 2 ** (attempt - 1), undefined, signal && { signal });
       }
     }

@@ -90,7 +90,7 @@ const settings = z.strictObject({
 }) satisfies z.ZodType<WorkerSettings>;
 
 export const torchEngine: EngineDefinition<typeof settings> = {
-  about: "PyTorch in a Python worker: real models on GPUs",
+  about: "PyTorch in a Python worker, on its GPU or CPU",
   attachable: true,
   settings,
   open(settings, address) {

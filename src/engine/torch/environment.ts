@@ -1,9 +1,9 @@
 /**
- * The Python that the worker runs in. `saccade torch setup` makes an environment for it under the cache folder; another one is named by the engine's
- * `python` setting or SACCADE_TORCH_PYTHON. The package itself comes with Saccade and is found on PYTHONPATH: nothing of it is installed.
+ * The Python that the worker runs in. `saccade torch setup` makes an environment for it under the cache folder, or remembers one that exists; another is
+ * named by the engine's `python` setting or SACCADE_TORCH_PYTHON. The package itself comes with Saccade and is found on PYTHONPATH: nothing of it is installed.
  */
 import { execFile, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -17,6 +17,8 @@ const TORCH = "torch>=2.11";
 
 export type TorchInstall = {
   readonly python: string;
+  /** Where that is. */
+  readonly executable: string;
   readonly torch: string;
   readonly transformers: string;
   /** Names of the GPUs it sees. */
@@ -28,17 +30,29 @@ import json, sys
 import aiohttp, msgpack, numpy, safetensors, torch, transformers
 assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"
 devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-print(json.dumps({"torch": torch.__version__, "transformers": transformers.__version__, "devices": devices}))`;
+print(json.dumps({"executable": sys.executable, "torch": torch.__version__, "transformers": transformers.__version__, "devices": devices}))`;
 
 /** The environment that `setup` makes. */
 export function environmentFolder(): string {
   return join(cacheFolder(), "torch");
 }
 
-/** Which Python is used when nothing is named: the environment of `setup` if there is one. */
+/** Which Python is used when nothing is named: what `setup` made or was told, if that is there. */
 export function defaultPython(): string {
-  const made = pythonIn(environmentFolder());
-  return process.env.SACCADE_TORCH_PYTHON || (existsSync(made) ? made : "python3");
+  const told = existsSync(rememberedIn()) ? readFileSync(rememberedIn(), "utf8").trim() : undefined;
+  const found = [told, pythonIn(environmentFolder())].find((python) => python !== undefined && existsSync(python));
+  return process.env.SACCADE_TORCH_PYTHON || found || "python3";
+}
+
+/** Checks a Python and uses it from now on. */
+export async function adoptPython(python: string): Promise<TorchInstall> {
+  const install = await findTorch(python);
+  writeFileSync(rememberedIn(), `${install.executable}\n`);
+  return install;
+}
+
+function rememberedIn(): string {
+  return join(cacheFolder(), "torch-python");
 }
 
 /** Throws with what to do when something is missing there. */
@@ -75,7 +89,7 @@ export async function setUp(
   const where = options.index === undefined ? [] : ["--index-url", options.index];
   await run(python, ["-m", "pip", "install", "--upgrade", TORCH, ...where], say);
   await run(python, ["-m", "pip", "install", "--upgrade", ...PACKAGES], say);
-  return findTorch(python);
+  return adoptPython(python);
 }
 
 function pythonIn(folder: string): string {

@@ -20,7 +20,6 @@ import { EngineError } from "../errors.ts";
 import { checkDatum, checkLoss } from "../losses.ts";
 import type { Bundles } from "./bundle.ts";
 import type { Client, Pictures } from "./client.ts";
-import { Gone, WorkerLost } from "./lost.ts";
 import { TorchSampler } from "./sampler.ts";
 import { type Body, datumBody, floats } from "./wire.ts";
 
@@ -161,17 +160,7 @@ export class TorchLearner implements Learner {
     const { id, instance } = this.#opened;
     const inputs = data.map(({ input }) => input);
     const call = this.#calls++;
-    try {
-      return await this.#host.client.call(
-        op,
-        { ...body, learner: id, call },
-        { inputs, pictures: this.#pictures, instance },
-      );
-    } catch (error) {
-      // Whether it was done is not known, and never will be.
-      if (error instanceof WorkerLost && !(error instanceof Gone)) throw new Gone();
-      throw error;
-    }
+    return this.#host.client.call(op, { ...body, learner: id, call }, { inputs, pictures: this.#pictures, instance });
   }
 
   #enqueue<T>(work: () => Promise<T>): Promise<T> {

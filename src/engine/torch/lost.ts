@@ -1,16 +1,16 @@
-/** A worker that is gone, and what that means for whoever called it. */
-import { EngineError } from "../errors.ts";
+/** A worker that does not answer, and what that means for whoever called it. */
+import { EngineError, EngineLost } from "../errors.ts";
 
-/** The worker ended, or can't be reached: what it knew may be gone. */
+/** The worker ended, or can't be reached. Asking again may help. */
 export class WorkerLost extends EngineError {
   override name = "WorkerLost";
 }
 
 /** The process that knew is gone: asking again is no use. */
-export class Gone extends WorkerLost {
+export class Gone extends EngineLost {
   constructor() {
     super(
-      "The PyTorch worker was started anew, and what it knew is gone. Restore a checkpoint into this learner, and publish again.",
+      "The PyTorch worker was lost, and what it knew with it. Restore a checkpoint into this learner, and publish again.",
     );
   }
 }
