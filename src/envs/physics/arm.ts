@@ -238,22 +238,26 @@ function linkText(link: Link): string {
   );
 }
 
+const FINGERS = ["robot0:r_gripper_finger_link", "robot0:l_gripper_finger_link"] as const;
+
 export type ArmScene = {
   /** Bodies, geoms and sites beside the robot. */
   readonly bodies: string;
   /** Motors at the fingers; without them something else holds the fingers. */
   readonly motors: boolean;
+  /** Pairs of bodies that pass through each other. */
+  readonly apart?: readonly (readonly [string, string])[];
 };
 
 /** A whole model: the arm, led by the body `robot0:mocap`, and what else is in the scene. Steps of 2 ms. */
-export function armModel({ bodies, motors }: ArmScene): string {
+export function armModel({ bodies, motors, apart = [] }: ArmScene): string {
   const motor = (side: string) =>
     `<position name="robot0:${side}_gripper_finger_joint" joint="robot0:${side}_gripper_finger_joint" kp="30000" ctrllimited="true" ctrlrange="0 0.2"/>`;
   return (
     '<mujoco model="arm"><compiler angle="radian"/><option timestep="0.002"/><size memory="1M"/><worldbody>' +
     '<body name="robot0:mocap" mocap="true"/>' +
     `${linkText(ROBOT)}${bodies}</worldbody>` +
-    '<contact><exclude body1="robot0:r_gripper_finger_link" body2="robot0:l_gripper_finger_link"/></contact>' +
+    `<contact>${[FINGERS, ...apart].map(([a, b]) => `<exclude body1="${a}" body2="${b}"/>`).join("")}</contact>` +
     '<equality><weld body1="robot0:mocap" body2="robot0:gripper_link" solimp="0.9 0.95 0.001" solref="0.02 1"/></equality>' +
     `${motors ? `<actuator>${motor("l")}${motor("r")}</actuator>` : ""}</mujoco>`
   );

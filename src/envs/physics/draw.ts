@@ -53,8 +53,8 @@ export function freeCamera({ lookat, azimuth, elevation, distance }: FreeCamera,
 type Drawn = { readonly geom: number; readonly mesh: Mesh };
 const shapes = new WeakMap<Model, readonly Drawn[]>();
 
-/** Everything that can be seen, where it is now. */
-export function drawModel(renderer: Renderer, { model, data }: Simulation): void {
+/** Everything that can be seen, where it is now. `colors` are by geom, for what this episode paints anew. */
+export function drawModel(renderer: Renderer, { model, data }: Simulation, colors?: ReadonlyMap<number, Vec3>): void {
   let drawn = shapes.get(model);
   if (drawn === undefined) {
     drawn = shapesOf(model);
@@ -65,7 +65,8 @@ export function drawModel(renderer: Renderer, { model, data }: Simulation): void
     const m = geom_xmat.subarray(geom * 9, geom * 9 + 9) as unknown as readonly number[];
     const row = (i: number): Vec3 => [m[i] as number, m[i + 1] as number, m[i + 2] as number];
     const rotation: Mat3 = [row(0), row(3), row(6)];
-    renderer.draw(mesh, { rotation, shift: vec3(geom_xpos, geom) });
+    const color = colors?.get(geom);
+    renderer.draw(color === undefined ? mesh : painted(mesh, color), { rotation, shift: vec3(geom_xpos, geom) });
   }
 }
 

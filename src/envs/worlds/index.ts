@@ -10,6 +10,7 @@ import { matchstickRotation } from "./matchstick-rotation.ts";
 import { maze2d } from "./maze-2d.ts";
 import { mentalRotation2d } from "./mental-rotation-2d.ts";
 import { patchReassembly } from "./patch-reassembly.ts";
+import { primitiveSkill } from "./primitive-skill.ts";
 import { slidingBlock } from "./sliding-block.ts";
 import { sokoban } from "./sokoban.ts";
 import { svg } from "./svg.ts";
@@ -32,5 +33,6 @@ export const builtinWorlds: readonly WorldDefinition[] = [
   frozenLake,
   sokoban,
   svg,
+  primitiveSkill,
   colorCodeword,
 ];
