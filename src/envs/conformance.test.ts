@@ -33,6 +33,7 @@ const SMALL: Readonly<Record<string, Options>> = {
   svg: { size: 48 },
   fetch_reach: { size: 64 },
   fetch_pick_and_place: { size: 64 },
+  primitive_skill: { size: 64 },
 };
 const settings = ({ id, variants: [variant] }: Case): Options => ({
   ...SMALL[id.split("/")[0] ?? ""],
@@ -65,6 +66,7 @@ const SLOW: Readonly<Record<string, Budget>> = {
   svg: { seeds: SEEDS, replies: 10_000 },
   fetch_reach: { seeds: 150, replies: 2000 },
   fetch_pick_and_place: { seeds: 60, replies: 2000, solved: 0.95 },
+  primitive_skill: { seeds: 6, replies: 80 },
 };
 function budget({ id }: Case): Budget {
   const slow = SLOW[id.split("/")[0] ?? ""];
@@ -74,8 +76,9 @@ function budget({ id }: Case): Budget {
 
 async function frame(world: World): Promise<Image> {
   const seen = await world.observe("image");
-  if (!isImage(seen)) throw new Error("expected a picture");
-  return seen;
+  const picture = Array.isArray(seen) ? seen.find((part) => part.type === "image")?.image : seen;
+  if (!isImage(picture)) throw new Error("expected a picture");
+  return picture;
 }
 
 /** A few random actions, ignoring whether they help. */
@@ -111,7 +114,7 @@ describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
   test("the oracle finds its way back after random play", async () => {
     const world = await makeWorld(it.id, settings(it));
     let solvable = 0;
-    for (let seed = 0; seed < 40; seed++) {
+    for (let seed = 0; seed < Math.min(40, seeds); seed++) {
       await world.reset(seed);
       await wander(world, new NumpyRandom(seed), 8);
       const plan = (await world.solve?.()) ?? [];
@@ -120,7 +123,7 @@ describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
       for (const action of plan) await world.act(action);
       expect(await world.success(), `seed ${seed}`).toBe(true);
     }
-    expect(solvable).toBeGreaterThan(4);
+    expect(solvable).toBeGreaterThan(Math.min(40, seeds) / 10);
   });
 
   test("stopping at once succeeds as often as is published, within three standard deviations", async () => {
@@ -153,7 +156,7 @@ describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
   });
 
   test("a saved episode has the same future when loaded elsewhere", async () => {
-    for (let seed = 0; seed < 12; seed++) {
+    for (let seed = 0; seed < Math.min(12, seeds); seed++) {
       const first = await makeWorld(it.id, settings(it));
       const second = await makeWorld(it.id, settings(it));
       await first.reset(seed);

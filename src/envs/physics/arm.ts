@@ -245,16 +245,18 @@ export type ArmScene = {
   readonly bodies: string;
   /** Motors at the fingers; without them something else holds the fingers. */
   readonly motors: boolean;
+  /** Seconds; the original's is 0.002. */
+  readonly timestep?: number;
   /** Pairs of bodies that pass through each other. */
   readonly apart?: readonly (readonly [string, string])[];
 };
 
 /** A whole model: the arm, led by the body `robot0:mocap`, and what else is in the scene. Steps of 2 ms. */
-export function armModel({ bodies, motors, apart = [] }: ArmScene): string {
+export function armModel({ bodies, motors, timestep = 0.002, apart = [] }: ArmScene): string {
   const motor = (side: string) =>
     `<position name="robot0:${side}_gripper_finger_joint" joint="robot0:${side}_gripper_finger_joint" kp="30000" ctrllimited="true" ctrlrange="0 0.2"/>`;
   return (
-    '<mujoco model="arm"><compiler angle="radian"/><option timestep="0.002"/><size memory="1M"/><worldbody>' +
+    `<mujoco model="arm"><compiler angle="radian"/><option timestep="${timestep}"/><size memory="1M"/><worldbody>` +
     '<body name="robot0:mocap" mocap="true"/>' +
     `${linkText(ROBOT)}${bodies}</worldbody>` +
     `<contact>${[FINGERS, ...apart].map(([a, b]) => `<exclude body1="${a}" body2="${b}"/>`).join("")}</contact>` +

@@ -62,7 +62,9 @@ export function makeAnswer(form: AnswerForm): Protocol {
   }
 
   function readList(text: string, specs: readonly ActionSpec[]): { actions: Action[]; problem?: string } {
-    const commands = (takesDocument(specs) ? [text] : text.split(separator)).filter((command) => command.trim() !== "");
+    const commands = (takesDocument(specs) ? [text] : splitCommands(text, separator)).filter(
+      (command) => command.trim() !== "",
+    );
     if (commands.length === 0) {
       return { actions: [], problem: `<${answer}> is empty: write an action in it. ${namesSentence(specs)}` };
     }
@@ -114,4 +116,21 @@ function hasTextAround(reply: string, blocks: readonly Block[]): boolean {
   const before = reply.slice(0, blocks[0]?.outerStart);
   const after = reply.slice(blocks.at(-1)?.outerEnd);
   return (before + after).trim() !== "";
+}
+
+/** At separators, but not inside the brackets of a call: `pick(1, 2, 3), place(4, 5, 6)` are two. */
+function splitCommands(text: string, separator: string): string[] {
+  const calls = [...text.matchAll(/\w\([^()]*\)/g)].map((call) => [call.index, call.index + call[0].length] as const);
+  if (calls.length === 0) return text.split(separator);
+  const parts: string[] = [];
+  let from = 0;
+  let next = 0;
+  for (let at = text.indexOf(separator); at >= 0; at = text.indexOf(separator, at + separator.length)) {
+    while (next < calls.length && (calls[next] as readonly [number, number])[1] <= at) next += 1;
+    const [start = Infinity] = calls[next] ?? [];
+    if (at > start) continue;
+    parts.push(text.slice(from, at));
+    from = at + separator.length;
+  }
+  return [...parts, text.slice(from)];
 }

@@ -55,9 +55,12 @@ const REST: Vec3 = [-0.16, 0, 0.26];
 const TRAVEL_HEIGHT = 0.17;
 /** The point between the fingers is that far below the body that is led. */
 const REACH = 0.02;
-const SPEED = 0.5;
-const SLOW = 0.25;
-const TICK = 0.002;
+/** Metres a second, through the air and near things. */
+const SPEED = 0.9;
+const SLOW = 0.35;
+/** Seconds a physics step, and steps between two places that the gripper is led to. */
+const TICK = 0.004;
+const STRIDE = 4;
 /** Physics steps between breaths of the event loop. */
 const BREATH = 300;
 const MOST_SKILLS = 10;
@@ -111,7 +114,7 @@ class Table {
       data.qpos.set([...add(at, ORIGIN), 1, 0, 0, 0], this.#joint(body));
     }
     data.qvel.fill(0);
-    await this.#run(60);
+    await this.#run(30);
   }
 
   async #home(): Promise<readonly number[]> {
@@ -134,6 +137,11 @@ class Table {
   }
 
   async #run(steps: number): Promise<void> {
+    await this.#advance(steps);
+    this.simulation.forward();
+  }
+
+  async #advance(steps: number): Promise<void> {
     for (let left = steps; left > 0; ) {
       const some = Math.min(left, BREATH - this.#since);
       this.simulation.step(some);
@@ -144,7 +152,6 @@ class Table {
         await new Promise(setImmediate);
       }
     }
-    this.simulation.forward();
   }
 
   #fingers(what: "open" | "close"): void {
@@ -157,18 +164,20 @@ class Table {
     const from = vec3(data.mocap_pos, 0);
     const goal = add(add(to, ORIGIN), [0, 0, REACH]);
     const way = subtract(goal, from);
-    const ticks = Math.max(1, Math.ceil(hypot(...way) / speed / TICK / 10));
+    const ticks = Math.max(1, Math.ceil(hypot(...way) / speed / TICK / STRIDE));
     for (let tick = 1; tick <= ticks; tick++) {
       data.mocap_pos.set(add(from, scale(way, tick / ticks)));
-      await this.#run(10);
+      await this.#advance(STRIDE);
     }
-    for (let wait = 0; wait < 10 && hypot(...subtract(this.grip, to)) > 0.002; wait++) await this.#run(10);
+    this.simulation.forward();
+    for (let wait = 0; wait < 12 && hypot(...subtract(this.grip, to)) > 0.002; wait++) await this.#run(STRIDE);
   }
 
   async #above(at: Vec3): Promise<void> {
-    const [x, y] = this.grip;
-    await this.#lead([x, y, Math.max(TRAVEL_HEIGHT, at[2])], SPEED);
-    await this.#lead([at[0], at[1], Math.max(TRAVEL_HEIGHT, at[2])], SPEED);
+    const [x, y, z] = this.grip;
+    const high = Math.max(TRAVEL_HEIGHT, at[2]);
+    if (z < high - 0.005) await this.#lead([x, y, high], SPEED);
+    if (hypot(at[0] - x, at[1] - y) > 0.003) await this.#lead([at[0], at[1], high], SPEED);
   }
 
   async play(skill: Skill): Promise<void> {
@@ -183,11 +192,11 @@ class Table {
       this.#fingers("open");
     } else {
       this.#fingers(skill.name === "pick" ? "close" : "open");
-      await this.#run(skill.name === "pick" ? 120 : 90);
+      await this.#run(skill.name === "pick" ? 60 : 45);
       await this.#above(at);
     }
     await this.#lead(REST, SPEED);
-    await this.#run(40);
+    await this.#run(20);
   }
 }
 
@@ -205,7 +214,7 @@ export class PrimitiveSkill implements World {
     this.#options = given;
     this.#table = table;
     this.#scene = sceneOf(given.task, 0);
-    const camera = { lookat: add(ORIGIN, [0.02, -0.01, 0]), azimuth: 180, elevation: -48, distance: 0.78 } as const;
+    const camera = { lookat: add(ORIGIN, [0, -0.01, 0.06]), azimuth: 180, elevation: -42, distance: 0.9 } as const;
     this.#renderer = new Renderer(given.size, given.size, freeCamera(camera, 1), given.samples);
     this.#renderer.light = LIGHT;
     const place = (names: readonly string[]) =>
@@ -472,7 +481,7 @@ export const primitiveSkill = defineWorld({
             ["cabinet", "table0"],
           ] as const)
         : [];
-    const model = armModel({ bodies: bodiesOf(given.task), motors: true, apart });
+    const model = armModel({ bodies: bodiesOf(given.task), motors: true, timestep: TICK, apart });
     return new PrimitiveSkill(given, new Table(await simulate(model), given.task));
   },
 });
