@@ -11,6 +11,8 @@ export type ChartPlan = {
   readonly interval?: readonly [string, string];
   /** Shows floor, random and ceiling beside the curve, on an axis from 0 to 1. */
   readonly success?: boolean;
+  /** On an axis from 0 to 1. */
+  readonly share?: boolean;
   readonly zero?: boolean;
 };
 
@@ -18,7 +20,7 @@ export type Section = { readonly title: string; readonly charts: readonly ChartP
 
 export const CHARTS_A_SECTION = 4;
 
-/** The first `CHARTS_A_SECTION` of each section that have data are drawn: at most 16 charts. */
+/** The first `CHARTS_A_SECTION` of each section that have data are drawn: at most 20 charts. */
 export const SECTIONS: readonly Section[] = [
   {
     title: "Learning",
@@ -27,6 +29,7 @@ export const SECTIONS: readonly Section[] = [
       { title: "Reward and its parts", metrics: ["train/reward", "reward/*"] },
       { title: "Replies not understood", metrics: ["train/parse_failures", "train/invalid_actions"] },
       { title: "Demonstrations, nats a token", metrics: ["sft/nll"] },
+      { title: "Demonstrations, nats a reply", metrics: ["sft/nll_reply"] },
       { title: "Spread of reward in a group", metrics: ["train/reward_std"] },
       { title: "Turns an episode", metrics: ["train/turns"] },
       { title: "Tokens a reply", metrics: ["train/reply_tokens"] },
@@ -51,6 +54,26 @@ export const SECTIONS: readonly Section[] = [
       { title: "Seeing against grey", metrics: ["sight/success", "sight/success_grey"], success: true },
       { title: "Turns an episode", metrics: ["eval/turns"] },
       { title: "Replies not understood", metrics: ["eval/parse_failures"] },
+    ],
+  },
+  {
+    title: "Decisions",
+    charts: [
+      { title: "Nats a decision, and of a blind choice", metrics: ["decisions/nll", "decisions/chance"] },
+      {
+        title: "Probability of the taught move, by distance",
+        metrics: ["decisions/probability_by_distance/*"],
+        share: true,
+      },
+      { title: "As good as the oracle, by distance", metrics: ["decisions/accuracy_by_distance/*"], share: true },
+      { title: "As good as the oracle, by ways to go", metrics: ["decisions/accuracy_by_ways/*"], share: true },
+      { title: "As good as the oracle, by turn", metrics: ["decisions/accuracy_by_turn/*"], share: true },
+      {
+        title: "Probability of the taught move, by ways to go",
+        metrics: ["decisions/probability_by_ways/*"],
+        share: true,
+      },
+      { title: "Probability of the taught move, by turn", metrics: ["decisions/probability_by_turn/*"], share: true },
     ],
   },
   {
@@ -81,10 +104,14 @@ export function seriesFor(plan: ChartPlan, all: ReadonlyMap<string, Series>): Se
   const found = plan.metrics.flatMap((name) => {
     if (!name.endsWith("/*")) return all.get(name) ?? [];
     const prefix = name.slice(0, -1);
-    return [...all.values()].filter((series) => series.name.startsWith(prefix));
+    const family = [...all.values()].filter((series) => series.name.startsWith(prefix));
+    // Members that are numbers (a distance, a turn) come in their order, others as they were logged.
+    return family.toSorted((a, b) => leading(a.name.slice(prefix.length)) - leading(b.name.slice(prefix.length)));
   });
   return found.slice(0, 6);
 }
+
+const leading = (member: string) => Number(/^\d+/.exec(member)?.[0] ?? 0);
 
 export function lineOf(series: Series, colour: number, label = shortName(series.name)): Line {
   return { label, x: series.steps, y: series.values, colour };
@@ -92,7 +119,9 @@ export function lineOf(series: Series, colour: number, label = shortName(series.
 
 /** `train/success/maze_2d/easy` → `maze_2d/easy`, `policy/kl_old` → `kl old`. */
 export function shortName(name: string): string {
-  const family = /^(?:train|eval)\/(?:success|reward|success_greedy|parse_failures)\/(.+)$/.exec(name);
+  const family =
+    /^(?:train|eval)\/(?:success|reward|success_greedy|parse_failures)\/(.+)$/.exec(name) ??
+    /^decisions\/\w+_by_\w+\/(.+)$/.exec(name);
   return family?.[1] ?? name.slice(name.indexOf("/") + 1).replaceAll("_", " ");
 }
 

@@ -100,17 +100,20 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       expect(await text(page, ".chart ul")).toBe(caption);
     }));
 
-  test("the overview has four sections, at most sixteen charts, alarms in words, and the manifest", () =>
+  test("the overview has five sections, at most twenty charts, alarms in words, and the manifest", () =>
     visit(href(["run", "done"]), async (page) => {
       expect(await page.locator(".chart-section > h2").allInnerTexts()).toEqual([
         "Learning",
         "Evaluation",
+        "Decisions",
         "Stability",
         "Performance",
       ]);
       const charts = await page.locator(".chart canvas").count();
       expect(charts).toBeGreaterThan(8);
-      expect(charts).toBeLessThanOrEqual(16);
+      expect(charts).toBeLessThanOrEqual(20);
+      const chart = page.locator(".chart", { has: page.getByText("As good as the oracle, by distance") });
+      expect(await chart.locator("li span").allInnerTexts()).toEqual(["1", "2", "3-4", "5-8", "9-16"]);
       expect(await text(page, ".alarms")).toMatch(/The model is blind.*check that the vision part/);
       await page.getByText("Manifest").click();
       expect(await text(page, ".manifest")).toContain('"learningRate": 0.5');

@@ -1,4 +1,4 @@
-/** One run at a glance: what is wrong, the figures that count, at most sixteen charts in four sections, what happened, the manifest. */
+/** One run at a glance: what is wrong, the figures that count, at most twenty charts in five sections, what happened, the manifest. */
 import { useMemo } from "preact/hooks";
 import type { RunOverview, Series } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
@@ -147,7 +147,7 @@ export function PlannedChart(props: { plan: ChartPlan; all: ReadonlyMap<string, 
       unit={unit}
       lines={lines}
       {...(interval && { interval })}
-      {...(plan.success && { range: [0, 1] as const })}
+      {...((plan.success || plan.share) && { range: [0, 1] as const })}
       marks={plan.success ? marks : plan.zero ? [{ label: "blind", value: 0 }] : []}
       sync="overview"
     />
