@@ -108,9 +108,9 @@ export class LiveView {
 }
 
 const LINE: Partial<Record<RunEvent["kind"], readonly string[]>> = {
-  sft: ["sft/nll", "speed/trained_tokens"],
+  sft: ["sft/nll", "decisions/nll", "decisions/chance", "speed/trained_tokens"],
   train: ["train/success", "train/reward", "policy/entropy", "drift/max", "groups/trained", "time/step"],
-  eval: ["eval/success", "eval/success_greedy", "eval/floor", "eval/random", "eval/ceiling"],
+  eval: ["eval/success", "eval/success_greedy", "eval/floor", "eval/random", "eval/ceiling", "decisions/accuracy"],
   sight: ["sight/gap", "sight/gap_low", "sight/gap_high"],
 };
 
