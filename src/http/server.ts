@@ -40,6 +40,8 @@ export async function listen(options: ListenOptions): Promise<HttpServer> {
     // Whatever fails here has nobody left to be told.
     serve(request, response, options).catch(() => response.destroy());
   });
+  // Longer than clients keep an idle connection, so that it is never closed under a request.
+  server.keepAliveTimeout = 90_000;
   await new Promise<void>((done, fail) => {
     server.once("error", (error: NodeJS.ErrnoException) => fail(refused(error, host, port)));
     server.listen(port, host, done);

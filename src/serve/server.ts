@@ -16,6 +16,7 @@ import * as control from "./control.ts";
 import { apiErrorResponse, NoRoute } from "./errors.ts";
 import { answerGenerate } from "./generate.ts";
 import { renderChatRequest, renderCompletionRequest } from "./render.ts";
+import { TINKER_PREFIX, Tinker } from "./tinker/tinker.ts";
 import { answerDetokenize, answerTokenize } from "./tokens.ts";
 
 export type ServeOptions = Omit<BackendOptions, "engine"> & {
@@ -72,8 +73,12 @@ export async function startServer(options: ServeOptions): Promise<ServeServer> {
   const { host = "127.0.0.1", port = 0, key, store } = options;
   const guard = new Guard({ host, called: { word: "key", flag: "--api-key-file" }, ...(key !== undefined && { key }) });
   const backend = await Backend.open(options);
-  const shared = { backend, store: store === undefined ? undefined : resolve(store) };
-  const handle = (request: Request) => serve(request, guard, shared);
+  const root = store === undefined ? undefined : resolve(store);
+  const { engine, chat, folder, name, contextLength } = backend;
+  const tinker =
+    root === undefined ? undefined : await Tinker.open({ engine, chat, folder, name, contextLength, store: root });
+  const shared = { backend, store: root };
+  const handle = (request: Request) => serve(request, guard, shared, tinker);
   const server = await listen({ host, port, handle, onError: apiErrorResponse }).catch(async (error: unknown) => {
     await backend.close();
     throw error;
@@ -84,14 +89,26 @@ export async function startServer(options: ServeOptions): Promise<ServeServer> {
     async close() {
       await backend.close();
       await server.close();
+      await tinker?.close();
     },
   };
 }
 
-async function serve(request: Request, guard: Guard, shared: Pick<Ask, "backend" | "store">): Promise<Response> {
+async function serve(
+  request: Request,
+  guard: Guard,
+  shared: Pick<Ask, "backend" | "store">,
+  tinker: Tinker | undefined,
+): Promise<Response> {
   const { pathname, searchParams: query } = new URL(request.url);
   guard.checkSource(request, true);
-  if (pathname !== "/health" && !guard.isKey(keyOf(request))) throw new HttpError(401, "This server needs its key.");
+  const key = keyOf(request) ?? request.headers.get("x-api-key") ?? undefined;
+  const isOpen = pathname === "/health" || Tinker.isOpen(pathname);
+  if (!isOpen && !guard.isKey(key)) throw new HttpError(401, "This server needs its key.");
+  if (pathname.startsWith(TINKER_PREFIX)) {
+    if (tinker === undefined) throw new NoRoute(404, "Start the server with --store to train and keep checkpoints.");
+    return tinker.answer(request);
+  }
   const route = Object.hasOwn(ROUTES, `${request.method} ${pathname}`)
     ? ROUTES[`${request.method} ${pathname}`]
     : undefined;

@@ -1,0 +1,174 @@
+/** The protobuf messages of the Tinker API: a batch to learn from on the way in, its log-probabilities or samples on the way out. */
+import { DataError } from "../../core/errors.ts";
+import type { TopLogprob } from "../../engine/engine.ts";
+import { Fields, Writer } from "./wire.ts";
+
+export type WireChunk =
+  | { readonly type: "text"; readonly ids: Int32Array }
+  | { readonly type: "image"; readonly data: Uint8Array; readonly expected?: number };
+/** Dense, row by row; two dimensions have several targets a position. */
+export type WireTensor = { readonly values: Float64Array; readonly shape: readonly number[] };
+export type WireDatum = { readonly chunks: readonly WireChunk[]; readonly inputs: ReadonlyMap<string, WireTensor> };
+export type ForwardBackwardRequest = {
+  readonly modelId: string;
+  readonly seqId: number;
+  readonly data: readonly WireDatum[];
+  readonly loss: string;
+  readonly config: Readonly<Record<string, number | string>>;
+  readonly forwardOnly: boolean;
+};
+
+const FLOAT32 = 1;
+const INT64 = 2;
+const MOST_ELEMENTS = 2 ** 26;
+
+export function decodeForwardBackward(bytes: Uint8Array): ForwardBackwardRequest {
+  const message = new Fields(bytes);
+  const config: Record<string, number | string> = {};
+  for (const [key, entry] of message.map(5)) config[key] = entry.double(2);
+  // Newer clients write both; the newer form counts.
+  for (const [key, entry] of message.map(7)) {
+    const value = new Fields(entry.bytes(2));
+    config[key] = value.has(2) ? value.text(2) : value.double(1);
+  }
+  return {
+    modelId: message.text(1),
+    seqId: message.integer(2),
+    data: message.messages(3).map(readDatum),
+    loss: message.text(4),
+    config,
+    forwardOnly: message.integer(6) !== 0,
+  };
+}
+
+function readDatum(message: Fields): WireDatum {
+  const chunks = message.messages(1).map((chunk): WireChunk => {
+    if (chunk.has(1)) return { type: "text", ids: aligned(new Fields(chunk.bytes(1)).bytes(1), Int32Array) };
+    if (!chunk.has(2)) throw new DataError("A chunk is text or an image here; audio is not served.");
+    const image = new Fields(chunk.bytes(2));
+    if (image.has(4)) throw new DataError("override_dimensions are not served: resize the image before sending it.");
+    return { type: "image", data: image.bytes(1), ...(image.has(3) && { expected: image.integer(3) }) };
+  });
+  return {
+    chunks,
+    inputs: new Map(message.map(2).map(([name, entry]) => [name, readTensor(new Fields(entry.bytes(2)))])),
+  };
+}
+
+function readTensor(tensor: Fields): WireTensor {
+  const shape = tensor.integers(4);
+  const type = tensor.integer(3);
+  const size = shape.reduce((all, side) => all * side, 1);
+  if (!(size >= 0 && size <= MOST_ELEMENTS)) throw new DataError(`A tensor of [${shape}] is too large.`);
+  const numbers = (bytes: Uint8Array): Float64Array => {
+    if (type === FLOAT32) return Float64Array.from(aligned(bytes, Float32Array));
+    if (type === INT64) return Float64Array.from(aligned(bytes, BigInt64Array), Number);
+    throw new DataError(`A tensor's numbers are float32 or int64, not type ${type}.`);
+  };
+  if (!tensor.has(2)) {
+    const values = numbers(tensor.bytes(1));
+    if (values.length !== size) throw new DataError(`A tensor of [${shape}] has ${values.length} numbers.`);
+    return { values, shape };
+  }
+  const sparse = new Fields(tensor.bytes(2));
+  const [rows = 0, columns = 0] = shape;
+  const values = numbers(sparse.bytes(1));
+  const starts = Float64Array.from(aligned(sparse.bytes(2), BigInt64Array), Number);
+  const places = Float64Array.from(aligned(sparse.bytes(3), BigInt64Array), Number);
+  if (shape.length !== 2 || starts.length !== rows + 1 || places.length !== values.length) {
+    throw new DataError(`A sparse tensor of [${shape}] does not fit its indices.`);
+  }
+  const dense = new Float64Array(size);
+  for (let row = 0; row < rows; row++) {
+    for (let at = starts[row] as number; at < (starts[row + 1] as number); at++) {
+      const column = places[at];
+      if (column === undefined || !(column >= 0 && column < columns))
+        throw new DataError("A sparse tensor's index is outside it.");
+      dense[row * columns + column] = values[at] as number;
+    }
+  }
+  return { values: dense, shape };
+}
+
+type Typed<A> = { readonly BYTES_PER_ELEMENT: number; new (buffer: ArrayBuffer): A };
+
+/** Slices of a message begin anywhere. */
+function aligned<A>(bytes: Uint8Array, type: Typed<A>): A {
+  if (bytes.length % type.BYTES_PER_ELEMENT !== 0) throw new DataError("A tensor's bytes are no whole numbers.");
+  return new type(new Uint8Array(bytes).buffer);
+}
+
+/** Per datum, [N] or [N, K] log-probabilities, row by row. */
+export function encodeForwardBackward(
+  outputs: readonly { readonly logprobs: Float32Array; readonly columns: number }[],
+  metrics: Readonly<Record<string, number>>,
+): Uint8Array {
+  const writer = new Writer().text(1, "ArrayRecord");
+  // Records hold datums of one trailing shape; consecutive ones share a record, so that order is kept.
+  for (let from = 0; from < outputs.length; ) {
+    const { columns } = outputs[from] as (typeof outputs)[number];
+    let to = from;
+    while (outputs[to]?.columns === columns) to += 1;
+    const part = outputs.slice(from, to);
+    const offsets = new BigInt64Array(part.length + 1);
+    for (const [i, { logprobs }] of part.entries())
+      offsets[i + 1] = (offsets[i] as bigint) + BigInt(logprobs.byteLength);
+    const data = Buffer.concat(
+      part.map(({ logprobs }) => new Uint8Array(logprobs.buffer, logprobs.byteOffset, logprobs.byteLength)),
+    );
+    const tensor = new Writer()
+      .bytes(1, data)
+      .bytes(2, new Uint8Array(offsets.buffer))
+      .integer(3, FLOAT32)
+      .integers(4, columns === 0 ? [] : [columns]);
+    const field = new Writer().text(1, "logprobs").message(2, tensor);
+    writer.message(2, new Writer().text(1, "ArrayRecord").message(2, field).integer(3, part.length));
+    from = to;
+  }
+  for (const [name, value] of Object.entries(metrics)) writer.message(3, new Writer().text(1, name).double(2, value));
+  return writer.finish();
+}
+
+export type SampledSequence = {
+  readonly stop: "stop" | "length";
+  readonly ids: ArrayLike<number>;
+  readonly logprobs: ArrayLike<number>;
+  readonly top?: readonly (readonly TopLogprob[])[];
+};
+
+/** Marks an empty cell of a table of likeliest ids. */
+const NO_LOGPROB = -99999;
+
+export function encodeSamples(
+  sequences: readonly SampledSequence[],
+  promptLogprobs: Float32Array | undefined,
+  topCount: number,
+): Uint8Array {
+  const writer = new Writer();
+  for (const { stop, ids, logprobs, top } of sequences) {
+    const sequence = new Writer()
+      .integer(1, stop === "stop" ? 0 : 1)
+      .bytes(2, raw(Int32Array.from(ids)))
+      .bytes(3, raw(Float32Array.from(logprobs)));
+    if (top !== undefined && topCount > 0) sequence.message(4, topTable(top, topCount));
+    writer.message(1, sequence);
+  }
+  if (promptLogprobs !== undefined) writer.bytes(2, raw(promptLogprobs));
+  return writer.finish();
+}
+
+function topTable(rows: readonly (readonly TopLogprob[])[], count: number): Writer {
+  const ids = new Int32Array(rows.length * count);
+  const logprobs = new Float32Array(rows.length * count).fill(NO_LOGPROB);
+  for (const [row, cells] of rows.entries()) {
+    for (const [column, { id, logprob }] of cells.slice(0, count).entries()) {
+      ids[row * count + column] = id;
+      logprobs[row * count + column] = logprob;
+    }
+  }
+  return new Writer().bytes(1, raw(ids)).bytes(2, raw(logprobs)).integer(3, count).integer(4, rows.length);
+}
+
+function raw(array: Int32Array | Float32Array): Uint8Array {
+  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+}

@@ -1,0 +1,102 @@
+/** JSON bodies of the Tinker API. Unknown keys are ignored: newer clients send more. */
+import { z } from "zod";
+
+const text = z.string();
+const seq = z.union([z.int(), text]).nullish();
+/** Whole numbers beyond 2⁵³ arrive as text (see `parseJson`). */
+const metadata = z.record(z.string(), z.unknown()).nullish();
+
+export const createSession = z.looseObject({
+  tags: z.array(text).nullish(),
+  user_metadata: metadata,
+  display_name: text.nullish(),
+});
+export const createModel = z.looseObject({
+  session_id: text,
+  model_seq_id: z.int(),
+  base_model: text,
+  user_metadata: metadata,
+  lora_config: z
+    .looseObject({
+      rank: z.int().min(0).max(1024),
+      seed: z.int().min(0).nullish(),
+      train_unembed: z.boolean().nullish(),
+      train_mlp: z.boolean().nullish(),
+      train_attn: z.boolean().nullish(),
+    })
+    .nullish(),
+  optimizer_config: z.looseObject({ type: text }).nullish(),
+});
+const adam = z.looseObject({
+  learning_rate: z.number().min(0),
+  beta1: z.number().default(0.9),
+  beta2: z.number().default(0.95),
+  eps: z.number().default(1e-12),
+  weight_decay: z.number().default(0),
+  grad_clip_norm: z.number().default(0),
+});
+export const optimStep = z.looseObject({
+  model_id: text,
+  seq_id: seq,
+  adam_params: adam.nullish(),
+  optimizer_params: z.looseObject({ type: text.nullish() }).nullish(),
+});
+export type OptimRequest = z.output<typeof optimStep>;
+export const save = z.looseObject({
+  model_id: text,
+  seq_id: seq,
+  path: text.nullish(),
+  sampling_session_seq_id: z.int().nullish(),
+  ttl_seconds: z.number().positive().nullish(),
+  user_metadata: metadata,
+  age_encryption_recipients: z.array(text).nullish(),
+});
+export type SaveRequest = z.output<typeof save>;
+export const load = z.looseObject({ model_id: text, seq_id: seq, path: text, optimizer: z.boolean().nullish() });
+export type LoadRequest = z.output<typeof load>;
+export const createSampler = z.looseObject({
+  session_id: text,
+  sampling_session_seq_id: z.int(),
+  base_model: text.nullish(),
+  model_path: text.nullish(),
+});
+const chunk = z.discriminatedUnion("type", [
+  z.looseObject({ type: z.literal("encoded_text"), tokens: z.array(z.int()) }),
+  z.looseObject({ type: z.literal("image"), data: text, format: text.nullish(), expected_tokens: z.int().nullish() }),
+]);
+export const sample = z.looseObject({
+  sampling_session_id: text,
+  seq_id: seq,
+  num_samples: z.int().min(1).max(1024).default(1),
+  prompt: z.looseObject({ chunks: z.array(chunk) }),
+  sampling_params: z.looseObject({
+    max_tokens: z.int().min(1).nullish(),
+    temperature: z.number().min(0).default(1),
+    top_k: z.int().default(-1),
+    top_p: z.number().gt(0).max(1).default(1),
+    seed: z.union([z.int(), text]).nullish(),
+    stop: z.union([text, z.array(text), z.array(z.int())]).nullish(),
+  }),
+  prompt_logprobs: z.boolean().nullish(),
+  prompt_logprobs_last_n: z.int().min(0).nullish(),
+  topk_prompt_logprobs: z.int().min(0).nullish(),
+  topk_sample_logprobs: z.int().min(0).max(64).nullish(),
+  prompt_alt_tokens_k: z.int().min(0).nullish(),
+  target_prompt_logprobs: z.unknown().optional(),
+});
+export type SampleRequest = z.output<typeof sample>;
+export const retrieve = z.looseObject({ request_id: text });
+export const modelOnly = z.looseObject({ model_id: text });
+export const sessionOnly = z.looseObject({ session_id: text });
+export const pathOnly = z.looseObject({ tinker_path: text });
+export const ttl = z.looseObject({ ttl_seconds: z.number().positive().nullish() });
+export const search = z.looseObject({
+  user_metadata: metadata,
+  display_name: text.nullish(),
+  limit: z.int().min(1).max(1000).default(50),
+});
+
+/** Sequence ids and seeds may be longer than a double holds: those become text. */
+export function parseJson(body: string): unknown {
+  return JSON.parse(body.replace(/("(?:seq_id|seed)"\s*:\s*)(-?\d{16,})/g, '$1"$2"')) as unknown;
+}

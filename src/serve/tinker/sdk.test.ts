@@ -1,0 +1,134 @@
+/**
+ * The official Python SDK, as it comes from PyPI, trains, samples, saves, resumes and lists on our server (python/tinker_sdk.py). Runs where SACCADE_TINKER_PYTHON names a Python with `tinker` and torch; SACCADE_REQUIRE=tinker makes its absence a failure.
+ */
+import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Image } from "../../core/image.ts";
+import { encodePng } from "../../images/png.ts";
+import { type Served, serveTiny } from "../test-serve.ts";
+
+const python = process.env.SACCADE_TINKER_PYTHON;
+const required = (process.env.SACCADE_REQUIRE ?? "").split(",").includes("tinker");
+
+test.runIf(required)("a Python with the Tinker SDK is there when it is required", () => {
+  expect(python, "SACCADE_TINKER_PYTHON names a Python with tinker and torch").toBeTruthy();
+});
+
+type Findings = {
+  models: string[];
+  supervised: number[];
+  scores: { learner: number[]; sampler: (number | null)[] };
+  samples: { tokens: number[]; logprobs: number[]; stop: string; again: number[] }[];
+  prompt_logprobs: number;
+  snapshot_stays: boolean;
+  policy: Record<string, [loss: number, formula: number]>;
+  several_targets: number[][];
+  custom: number[];
+  paths: string[];
+  went_on: number[];
+  resumed: number[];
+  fresh_optimizer: number[];
+  greedy: { base: number[]; tuned: number[] };
+  base_model: string;
+  full: number[];
+  run: unknown[];
+  runs: number;
+  checkpoints: unknown[][];
+  left: string[];
+  sessions: number;
+  exported: string[];
+  exported_rank: number;
+  failures: Record<string, string>;
+  said: string[];
+};
+
+describe.runIf(python)("the official SDK", () => {
+  let served: Served;
+  let found: Findings;
+  beforeAll(async () => {
+    served = await serveTiny({ key: "tml-a-key-of-24-characters" });
+    const picture = join(served.root, "picture.png");
+    const data = Uint8Array.from({ length: 64 * 64 * 3 }, (_, i) => (i * 13) % 256);
+    await writeFile(picture, encodePng(new Image(64, 64, data)));
+    const script = fileURLToPath(new URL("../../../python/tinker_sdk.py", import.meta.url));
+    const { stdout } = await promisify(execFile)(python as string, [script, served.url, picture], {
+      env: { ...process.env, TINKER_TELEMETRY: "1", HF_HUB_OFFLINE: "1" },
+      maxBuffer: 64 * 1024 * 1024,
+    });
+    found = JSON.parse(stdout.trim().split("\n").at(-1) as string) as Findings;
+  }, 300_000);
+  afterAll(() => served?.close());
+
+  test("learns from a picture until the loss falls, and so does full tuning", () => {
+    expect(found.models).toEqual(["policy"]);
+    expect(found.supervised.at(-1)!).toBeLessThan(found.supervised[0]! / 2);
+    expect(found.full.at(-1)!).toBeLessThan(found.full[0]!);
+  });
+
+  test("gets the same log-probabilities from sampler and learner, finite at pictures", () => {
+    const { learner, sampler } = found.scores;
+    expect(sampler[0]).toBeNull();
+    // The client's targets are 0 at a picture's places, where the sampler has nothing to say.
+    const places = sampler.flatMap((value, i) => (i > 0 && value !== 0 ? [i] : []));
+    expect(places.length).toBeGreaterThan(8);
+    expect(places.map((i) => sampler[i])).toEqual(places.map((i) => learner[i - 1]));
+    expect(sampler.slice(1).every((value) => value !== null && Number.isFinite(value))).toBe(true);
+  });
+
+  test("samples are snapshots, the same for the same seed and different among themselves", () => {
+    expect(found.samples.map(({ again }) => again)).toEqual(found.samples.map(({ tokens }) => tokens));
+    expect(new Set(found.samples.map(({ tokens }) => String(tokens))).size).toBeGreaterThan(1);
+    expect(
+      found.samples.every(
+        ({ tokens, logprobs, stop }) => tokens.length === 6 && logprobs.length === 6 && stop === "length",
+      ),
+    ).toBe(true);
+    expect(found.snapshot_stays).toBe(true);
+  });
+
+  test("the policy losses are Tinker's sums", () => {
+    expect(Object.keys(found.policy)).toEqual(["importance_sampling", "ppo", "cispo", "gspo", "dro"]);
+    for (const [loss, formula] of Object.values(found.policy)) expect(loss).toBeCloseTo(formula, 4);
+    expect(found.several_targets).toEqual([[15, 2], [15]]);
+  });
+
+  test("a loss of the client's own falls", () => {
+    expect(found.custom.at(-1)!).toBeLessThan(found.custom[0]!);
+  });
+
+  test("a checkpoint resumes as if nothing had happened, and without its optimizer otherwise", () => {
+    expect(found.resumed).toEqual(found.went_on);
+    expect(found.fresh_optimizer[0]).toBe(found.went_on[0]);
+    expect(found.fresh_optimizer).not.toEqual(found.went_on);
+    expect(found.greedy.tuned).not.toEqual(found.greedy.base);
+    expect(found.base_model).toBe("policy");
+  });
+
+  test("runs, checkpoints and sessions are listed, kept for a time, deleted and exported", () => {
+    expect(found.run).toEqual(["policy", true, 8, { renderer_name: "ours" }]);
+    expect(found.checkpoints).toEqual([
+      ["weights/first", "training", true],
+      ["sampler_weights/first", "sampler", false],
+    ]);
+    expect(found.left).toEqual([found.paths[0]]);
+    expect(found.runs).toBe(5);
+    expect(found.sessions).toBeGreaterThan(0);
+    expect([found.exported, found.exported_rank]).toEqual([["adapter_config.json", "adapter_model.safetensors"], 8]);
+  });
+
+  test("mistakes are exceptions at once, in words", () => {
+    expect(found.failures["unknown loss"]).toMatch(/RequestFailedError.*no loss "no_such_loss"/s);
+    expect(found.failures["short targets"]).toMatch(/RequestFailedError.*15 positions/s);
+    expect(found.failures["unknown model"]).toMatch(/has the model "policy"/);
+    expect(found.failures["unknown checkpoint"]).toMatch(/There is no checkpoint/);
+    expect(found.failures["wrong expected tokens"]).toMatch(/expected to take 9 tokens, but it takes 4/);
+  });
+
+  test("the SDK had nothing to warn of", () => {
+    expect(found.said).toEqual([]);
+  });
+});

@@ -1,0 +1,214 @@
+/** The Tinker face without its SDK: operations are done once and outlive the server; what can't be read is refused in words. */
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { DataError } from "../../core/errors.ts";
+import { NativeEngine } from "../../engine/index.ts";
+import { temporaryFolder } from "../../model/test-folder.ts";
+import { startServer } from "../server.ts";
+import { createServable } from "../test-serve.ts";
+import { decodeForwardBackward } from "./messages.ts";
+import { parseJson } from "./schemas.ts";
+import { Fields, Writer } from "./wire.ts";
+
+let root = "";
+beforeAll(async () => {
+  root = await temporaryFolder();
+  await createServable(join(root, "model"));
+});
+afterAll(() => rm(root, { recursive: true, force: true }));
+
+/** A server over a store, with an engine of its own: what another process would be. */
+async function open(store: string) {
+  const engine = new NativeEngine({ threads: 2 });
+  const server = await startServer({ engine, folder: join(root, "model"), name: "policy", store: join(root, store) });
+  return {
+    url: server.url,
+    async close() {
+      await server.close();
+      await engine.close();
+    },
+  };
+}
+
+type Body = object | Uint8Array;
+async function post(
+  url: string,
+  route: string,
+  body: Body,
+): Promise<{ status: number; body: Record<string, unknown>; raw: Uint8Array }> {
+  const binary = body instanceof Uint8Array;
+  const answer = await fetch(`${url}/api/v1/${route}`, {
+    method: "POST",
+    headers: { "content-type": binary ? "application/x-protobuf" : "application/json" },
+    body: binary ? (body as Uint8Array<ArrayBuffer>) : JSON.stringify(body),
+  });
+  const raw = new Uint8Array(await answer.arrayBuffer());
+  const isJson = (answer.headers.get("content-type") ?? "").includes("json");
+  return {
+    status: answer.status,
+    raw,
+    body: isJson ? (JSON.parse(Buffer.from(raw).toString()) as Record<string, unknown>) : {},
+  };
+}
+
+function batch(modelId: string, seq: number, ids: readonly number[]): Uint8Array {
+  const tensor = (values: Int32Array | Float32Array | BigInt64Array, type: number) =>
+    new Writer().bytes(1, new Uint8Array(values.buffer)).integer(3, type).integers(4, [values.length]);
+  const input = (name: string, value: Writer) => new Writer().text(1, name).message(2, value);
+  const text = new Writer().bytes(1, new Uint8Array(Int32Array.from(ids).buffer));
+  const targets = BigInt64Array.from(ids, (_, i) => BigInt(ids[i + 1] ?? 44));
+  const datum = new Writer()
+    .message(1, new Writer().message(1, text))
+    .message(2, input("target_tokens", tensor(targets, 2)))
+    .message(2, input("weights", tensor(new Float32Array(ids.length).fill(1), 1)));
+  return new Writer().text(1, modelId).integer(2, seq).message(3, datum).text(4, "cross_entropy").finish();
+}
+
+/** `loss:sum` of a forward-backward future. */
+async function loss(url: string, request: unknown): Promise<number> {
+  const { raw, status } = await post(url, "retrieve_future", { request_id: request });
+  expect([status, raw[0] === 123 ? Buffer.from(raw).toString() : ""]).toEqual([200, ""]);
+  return new Map(new Fields(raw).map(3).map(([name, entry]) => [name, entry.double(2)])).get("loss:sum") as number;
+}
+
+/** Greedy ids and their log-probabilities, as they came. */
+async function sample(url: string, session: unknown): Promise<string> {
+  const { body: future, status } = await post(url, "asample", {
+    sampling_session_id: session,
+    prompt: { chunks: [{ type: "encoded_text", tokens: [40, 41, 42] }] },
+    sampling_params: { max_tokens: 6, temperature: 0 },
+  });
+  expect(status).toBe(200);
+  return Buffer.from((await post(url, "retrieve_future", { request_id: future.request_id })).raw).toString("hex");
+}
+
+const adam = (modelId: string, seq: number) => ({
+  model_id: modelId,
+  seq_id: seq,
+  adam_params: { learning_rate: 0.05 },
+});
+
+async function create(url: string): Promise<string> {
+  const { body: session } = await post(url, "create_session", { tags: [] });
+  const asked = { session_id: session.session_id, model_seq_id: 0, base_model: "policy", lora_config: { rank: 4 } };
+  const { body: future } = await post(url, "create_model", asked);
+  const { body } = await post(url, "retrieve_future", { request_id: future.request_id });
+  return body.model_id as string;
+}
+
+describe("a server that ended", () => {
+  test("does again what its journal has, once: losses go on as if nothing had happened, old results and snapshots are there", async () => {
+    const losses: number[][] = [];
+    for (const interrupted of [false, true]) {
+      let server = await open(`store ${interrupted}`);
+      const model = await create(server.url);
+      const found: number[] = [];
+      let first: unknown;
+      for (let step = 0; step < 4; step++) {
+        const body = batch(model, 2 * step + 1, [40, 41, 42, 43 + step]);
+        const { body: learn } = await post(server.url, "forward_backward", body);
+        const { body: move } = await post(server.url, "optim_step", adam(model, 2 * step + 2));
+        if (step === 0) {
+          // Sent again, as after a lost answer.
+          expect((await post(server.url, "forward_backward", body)).body.request_id).toBe(learn.request_id);
+          expect((await post(server.url, "optim_step", adam(model, 2))).body.request_id).toBe(move.request_id);
+          first = learn.request_id;
+        }
+        found.push(await loss(server.url, learn.request_id));
+        expect((await post(server.url, "retrieve_future", { request_id: move.request_id })).status).toBe(200);
+        if (!interrupted || step !== 1) continue;
+        const saved = { model_id: model, seq_id: 100, sampling_session_seq_id: 7 };
+        const { body: save } = await post(server.url, "save_weights_for_sampler", saved);
+        const { body: sampler } = await post(server.url, "retrieve_future", { request_id: save.request_id });
+        const before = await sample(server.url, sampler.sampling_session_id);
+        await server.close();
+        server = await open(`store ${interrupted}`);
+        expect(await loss(server.url, first)).toBe(found[0]);
+        expect(await sample(server.url, sampler.sampling_session_id)).toEqual(before);
+      }
+      losses.push(found);
+      await server.close();
+    }
+    expect(losses[1]).toEqual(losses[0]);
+    expect(losses[0]![3]).toBeLessThan(losses[0]![0]!);
+  });
+});
+
+describe("what can't be read", () => {
+  let server: Awaited<ReturnType<typeof open>>;
+  let model = "";
+  beforeAll(async () => {
+    server = await open("store");
+    model = await create(server.url);
+  });
+  afterAll(() => server.close());
+
+  test.each<[string, string, () => Body, number]>([
+    ["a model that is not there", "optim_step", () => adam("none", 1), 404],
+    ["a future that is not there", "retrieve_future", () => ({ request_id: "optim_step:none" }), 404],
+    ["a sample that was forgotten", "retrieve_future", () => ({ request_id: "sample:none:1" }), 410],
+    [
+      "a path that leaves the store",
+      "load_weights",
+      () => ({ model_id: model, seq_id: 9, path: "tinker://../weights/x" }),
+      404,
+    ],
+    ["a path of no form", "weights_info", () => ({ tinker_path: "/etc/passwd" }), 400],
+    [
+      "another payload under an old number",
+      "optim_step",
+      () => ({ ...adam(model, 1), adam_params: { learning_rate: 2 } }),
+      400,
+    ],
+    ["JSON where protobuf belongs", "forward_backward", () => ({}), 400],
+    ["broken protobuf", "forward_backward", () => Uint8Array.of(10, 200), 400],
+    [
+      "another base model",
+      "create_model",
+      () => ({ session_id: model.split(":")[0], model_seq_id: 5, base_model: "x" }),
+      400,
+    ],
+  ])("%s is refused", async (_, route, body, status) => {
+    if (route === "optim_step" && status === 400) await post(server.url, "optim_step", adam(model, 1));
+    const answer = await post(server.url, route, body());
+    expect([answer.status, typeof answer.body.detail]).toEqual([status, "string"]);
+  });
+
+  test("checkpoints have plain names", async () => {
+    for (const path of ["../x", "a/b", "", ".hidden"]) {
+      const { body } = await post(server.url, "save_weights", { model_id: model, path });
+      const { body: result } = await post(server.url, "retrieve_future", { request_id: body.request_id });
+      expect(result).toMatchObject({ category: "user", error: expect.stringContaining("name") });
+    }
+  });
+
+  test("bytes of any kind are a batch or a DataError", () => {
+    const whole = batch("m", 1, [40, 41, 42]);
+    expect(decodeForwardBackward(whole)).toMatchObject({ modelId: "m", seqId: 1, loss: "cross_entropy" });
+    const cut = fc.tuple(fc.nat(whole.length - 1), fc.nat(255)).map(([at, byte]) => {
+      const bytes = whole.slice();
+      bytes[at] = byte;
+      return bytes;
+    });
+    fc.assert(
+      fc.property(fc.oneof(fc.uint8Array({ maxLength: 200 }), cut), (bytes) => {
+        try {
+          decodeForwardBackward(bytes);
+        } catch (error) {
+          expect(error).toBeInstanceOf(DataError);
+        }
+      }),
+      { numRuns: 3000 },
+    );
+  });
+
+  test("numbers beyond 2⁵³ are kept apart", () => {
+    expect(parseJson('{"seq_id": 661755978000000001, "a": "\\"seq_id\\": 661755978000000001", "seed":5}')).toEqual({
+      seq_id: "661755978000000001",
+      a: '"seq_id": 661755978000000001',
+      seed: 5,
+    });
+  });
+});

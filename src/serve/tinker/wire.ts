@@ -1,0 +1,165 @@
+/** Protobuf, as much of it as the Tinker API uses: fields by number on the way in, unknown ones skipped; on the way out in order, zero values left out. */
+import { DataError } from "../../core/errors.ts";
+
+const VARINT = 0;
+const FIXED64 = 1;
+const BYTES = 2;
+const FIXED32 = 5;
+
+/** A field's raw values in the order they came. */
+export class Fields {
+  readonly #values = new Map<number, (bigint | Uint8Array)[]>();
+
+  constructor(bytes: Uint8Array) {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    let at = 0;
+    const need = (count: number) => {
+      if (count > bytes.length - at) throw new DataError("Protobuf: it ends too early.");
+    };
+    const varint = (): bigint => {
+      let value = 0n;
+      for (let shift = 0n; shift < 70n; shift += 7n) {
+        need(1);
+        const byte = bytes[at++] as number;
+        value |= BigInt(byte & 127) << shift;
+        if (byte < 128) return value;
+      }
+      throw new DataError("Protobuf: a number takes more than ten bytes.");
+    };
+    while (at < bytes.length) {
+      const tag = varint();
+      const [field, type] = [Number(tag >> 3n), Number(tag & 7n)];
+      let value: bigint | Uint8Array;
+      if (type === VARINT) value = varint();
+      else if (type === FIXED64) {
+        need(8);
+        value = view.getBigUint64(at, true);
+        at += 8;
+      } else if (type === FIXED32) {
+        need(4);
+        value = BigInt(view.getUint32(at, true));
+        at += 4;
+      } else if (type === BYTES) {
+        const length = Number(varint());
+        need(length);
+        value = bytes.subarray(at, at + length);
+        at += length;
+      } else throw new DataError(`Protobuf: there is no wire type ${type}.`);
+      const list = this.#values.get(field);
+      if (list === undefined) this.#values.set(field, [value]);
+      else list.push(value);
+    }
+  }
+
+  has(field: number): boolean {
+    return this.#values.has(field);
+  }
+
+  integer(field: number): number {
+    const value = this.#values.get(field)?.at(-1) ?? 0n;
+    if (typeof value !== "bigint") throw new DataError(`Protobuf: field ${field} is no number.`);
+    return Number(BigInt.asIntN(64, value));
+  }
+
+  bytes(field: number): Uint8Array {
+    const value = this.#values.get(field)?.at(-1) ?? new Uint8Array();
+    if (typeof value === "bigint") throw new DataError(`Protobuf: field ${field} has no bytes.`);
+    return value;
+  }
+
+  text(field: number): string {
+    try {
+      return new TextDecoder("utf-8", { fatal: true }).decode(this.bytes(field));
+    } catch (error) {
+      if (error instanceof DataError) throw error;
+      throw new DataError(`Protobuf: field ${field} is not UTF-8.`);
+    }
+  }
+
+  double(field: number): number {
+    const value = this.#values.get(field)?.at(-1) ?? 0n;
+    if (typeof value !== "bigint") throw new DataError(`Protobuf: field ${field} is no number.`);
+    return new Float64Array(BigUint64Array.of(value).buffer)[0] as number;
+  }
+
+  messages(field: number): Fields[] {
+    return (this.#values.get(field) ?? []).map((value) => {
+      if (typeof value === "bigint") throw new DataError(`Protobuf: field ${field} is no message.`);
+      return new Fields(value);
+    });
+  }
+
+  /** Packed or one by one. */
+  integers(field: number): number[] {
+    return (this.#values.get(field) ?? []).flatMap((value) => {
+      if (typeof value === "bigint") return [Number(BigInt.asIntN(64, value))];
+      const found: number[] = [];
+      for (let at = 0, number = 0n, shift = 0n; at < value.length; at++) {
+        const byte = value[at] as number;
+        number |= BigInt(byte & 127) << shift;
+        shift += 7n;
+        if (byte >= 128) continue;
+        found.push(Number(BigInt.asIntN(64, number)));
+        [number, shift] = [0n, 0n];
+      }
+      return found;
+    });
+  }
+
+  /** A map whose keys are text; a value that is missing is empty. */
+  map(field: number): [string, Fields][] {
+    return this.messages(field).map((entry) => [entry.text(1), entry]);
+  }
+}
+
+export class Writer {
+  readonly #parts: Uint8Array[] = [];
+
+  integer(field: number, value: number): this {
+    if (value !== 0) this.#tag(field, VARINT).#varint(BigInt.asUintN(64, BigInt(value)));
+    return this;
+  }
+
+  double(field: number, value: number): this {
+    this.#tag(field, FIXED64).#parts.push(new Uint8Array(Float64Array.of(value).buffer));
+    return this;
+  }
+
+  /** Written though it be empty. */
+  bytes(field: number, value: Uint8Array): this {
+    this.#tag(field, BYTES).#varint(BigInt(value.length)).#parts.push(value);
+    return this;
+  }
+
+  text(field: number, value: string): this {
+    return value === "" ? this : this.bytes(field, Buffer.from(value));
+  }
+
+  message(field: number, value: Writer): this {
+    return this.bytes(field, value.finish());
+  }
+
+  integers(field: number, values: readonly number[]): this {
+    if (values.length === 0) return this;
+    const inner = new Writer();
+    for (const value of values) inner.#varint(BigInt.asUintN(64, BigInt(value)));
+    return this.message(field, inner);
+  }
+
+  finish(): Uint8Array {
+    return Buffer.concat(this.#parts);
+  }
+
+  #tag(field: number, type: number): this {
+    return this.#varint(BigInt(field * 8 + type));
+  }
+
+  #varint(value: bigint): this {
+    const bytes: number[] = [];
+    let rest = value;
+    for (; rest >= 128n; rest >>= 7n) bytes.push(Number(rest & 127n) | 128);
+    bytes.push(Number(rest));
+    this.#parts.push(Uint8Array.from(bytes));
+    return this;
+  }
+}
