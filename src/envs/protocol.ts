@@ -40,7 +40,7 @@ export interface Protocol {
   /** The most actions one reply may hold. */
   readonly maxActions: number;
   readonly formatReward: FormatReward;
-  /** Tags in which a model says what it sees and expects (`observation`, `prediction`): an oracle fills them with true words. */
+  /** Tags in which a model says what it sees, which way it goes and what it expects (`observation`, `justification`, `prediction`): an oracle fills them with true words. */
   readonly says?: readonly string[];
   /** The part of the prompt that lists the actions and asks for the reply format. */
   instruction(actions: readonly ActionSpec[], style: PromptStyle): string;

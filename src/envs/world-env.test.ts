@@ -321,7 +321,7 @@ describe("an oracle that speaks", () => {
     ["transition", ["think", "answer", "prediction"], ["transition"]],
     ["both", ["observation", "think", "answer", "prediction"], ["state", "transition"]],
   ])("strategy %s: its demonstrations have the tags %j, and are true", async (strategy, tags, parts) => {
-    for (const id of ["frozen_lake", "sokoban"]) {
+    for (const id of ["frozen_lake", "sokoban", "maze_2d/easy"]) {
       const env = await speaking(strategy, id);
       for (let seed = 0; seed < 12; seed++) {
         await env.reset(seed);
@@ -340,6 +340,29 @@ describe("an oracle that speaks", () => {
           over = step.terminated || step.truncated;
         }
         expect(await env.world.success()).toBe(true);
+      }
+    }
+  });
+
+  test("in tuple tags it says what it sees and the way from here, a word each unless it is asked to", async () => {
+    const protocol = { name: "tuple", tags: true };
+    const plain = await makeWorldEnv("maze_2d/easy", { protocol });
+    await plain.reset(0);
+    expect(await plain.oracleReply()).toMatch(/^<observation>here<.*><justification>next<.*><action>/);
+    const env = await makeWorldEnv("maze_2d/easy", { protocol: { ...protocol, words: "true" }, prompt: "brief" });
+    for (let seed = 0; seed < 8; seed++) {
+      await env.reset(seed);
+      for (let over = false; !over; ) {
+        const reply = await env.oracleReply();
+        const [fact] = (await env.world.facts?.()) ?? [];
+        const plan = (await env.world.solve?.()) ?? [];
+        const { observation, justification } = env.protocol.parse(reply, env.world.actions).sections;
+        for (const relation of fact?.relations ?? [])
+          if (!relation.startsWith("same")) expect(observation?.text).toContain(relation);
+        expect(justification?.text).toBe(env.describe(plan.slice(0, 4)));
+        const step = await env.step(reply);
+        expect(step.info.wellFormed).toBe(true);
+        over = step.terminated || step.truncated;
       }
     }
   });

@@ -48,6 +48,9 @@ export type WorldEnvOptions = {
 
 type Random = { integers(low: number, high: number): number; random(): number };
 
+/** So much of its way an oracle says in a `justification`. */
+const STEPS_SAID = 4;
+
 export class WorldEnv implements Env {
   readonly world: World;
   readonly protocol: Protocol;
@@ -169,7 +172,7 @@ export class WorldEnv implements Env {
     return sampleAction(lasting, random);
   }
 
-  /** Actions as a reply that says truly what is seen and what will be, where the protocol asks for it and the world has facts. */
+  /** Actions as a reply that says truly what is seen, which way leads on and what will be, where the protocol asks for it and the world knows. */
   async #reply(actions: readonly Action[]): Promise<string> {
     const { world, protocol } = this;
     const sections: Record<string, string> = {};
@@ -179,6 +182,9 @@ export class WorldEnv implements Env {
       return describePlaces(placedOf((await world.facts?.()) ?? []), random, this.options.prompt, tense);
     };
     if (world.facts !== undefined && protocol.says?.includes("observation")) sections.observation = await say("now");
+    if (protocol.says?.includes("justification")) {
+      sections.justification = this.describe(((await world.solve?.()) ?? []).slice(0, STEPS_SAID));
+    }
     if (world.facts !== undefined && protocol.says?.includes("prediction") && world.save && world.load) {
       const state = await world.save();
       for (const action of actions) if ((await world.act(action)).ended) break;

@@ -18,6 +18,8 @@ import { findBlocks, sectionsOf, wrap } from "./tags.ts";
 export const tupleOptions = z.strictObject({
   tags: z.boolean().default(false),
   pick: z.enum(["last", "first"]).default("last"),
+  /** With tags: whether an oracle says what it sees and which way it goes, or a word. */
+  words: z.enum(["stock", "true"]).default("stock"),
 });
 
 /** No action is longer; a bracket that is not closed by then is given up. */
@@ -34,7 +36,7 @@ const NOISE = /```\w*|`|<\|(?:begin|end)_of_box\|>|◁\/?think▷|\baction\s*:|\
 type Found = { readonly tuple: PyTuple; readonly start: number; readonly end: number };
 
 export function makeTuple(options: unknown): Protocol {
-  const { tags, pick } = readOptions("tuple", tupleOptions, options);
+  const { tags, pick, words } = readOptions("tuple", tupleOptions, options);
 
   function parse(reply: string, specs: readonly ActionSpec[]): ParsedReply {
     const sections = sectionsOf(reply, ALL_TAGS);
@@ -88,6 +90,7 @@ export function makeTuple(options: unknown): Protocol {
     name: "tuple",
     maxActions: 1,
     formatReward: tags ? { kind: "mixture", task: 0.8, format: 0.2 } : { kind: "none" },
+    ...(tags && words === "true" && { says: ["observation", "justification"] }),
     instruction,
     parse,
     print,

@@ -12,7 +12,7 @@ import { NumpyRandom } from "../../core/random-numpy.ts";
 import { Canvas, type Color } from "../../images/canvas.ts";
 import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
-import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
+import type { Fact, Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 import { drawMaze, loadMaze, type Maze, saveMaze, shortestPath } from "./wilson.ts";
 
 const WALL: Color = [169, 169, 169];
@@ -164,6 +164,16 @@ export class Maze2D implements World {
     return [...moves, act("stop")];
   }
 
+  /** Where the target lies, seen from the disc. */
+  facts(): Fact[] {
+    const { width, target } = this.#maze;
+    const down = Math.floor(target / width) - Math.floor(this.#agent / width);
+    const right = (target % width) - (this.#agent % width);
+    const vertical = down === 0 ? "same row" : down < 0 ? "above" : "below";
+    const horizontal = right === 0 ? "same column" : right < 0 ? "left" : "right";
+    return [{ subject: "target", relations: [vertical, horizontal], object: "player" }];
+  }
+
   /** VisGym's `init_state`, and whether the agent has stopped. */
   save(): Json {
     return { ...saveMaze({ ...this.#maze, agent: this.#agent }), stopped: this.#stopped };
@@ -219,6 +229,7 @@ export const maze2d = defineWorld({
   difficulties: { easy: { width: 9, height: 9 }, hard: { width: 11, height: 11 } },
   variants: { eval: { easy: {}, hard: {} }, registered: { easy: {}, hard: {} } },
   protocol: "tuple",
+  things: { target: { words: ["goal", "square", "destination"] } },
   maxTurns: { easy: 20, hard: 30 },
   create: (given) => new Maze2D(given),
 });
