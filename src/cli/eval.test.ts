@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import "../index.ts";
+import { makeWorldEnv } from "../envs/index.ts";
 import type { Report } from "../evaluate/index.ts";
 import { TestServer } from "../evaluate/test-server.ts";
 import { EXIT } from "./common.ts";
@@ -58,6 +59,28 @@ describe("saccade eval", () => {
     expect(printed).toContain("4 seeds · maxTokens 50 · temperature 0 · whole history");
     expect(await readFile(join(root, "out", "report.md"), "utf8")).toBe(printed);
     expect(server.asked.every(({ temperature, maxTokens }) => temperature === 0 && maxTokens === 50)).toBe(true);
+  });
+
+  test("says how many turns were as good as the oracle's, by distance, turn and ways to go", async () => {
+    await saccadeEval(...LAKE);
+    expect(printed).toMatch(
+      /Turns that were as good as the oracle's:\n- frozen_lake: \d+\.\d % of \d+; by actions to the goal 1: .*; by turn 1: .*; by ways to go \d: /,
+    );
+    // Who always goes left is right exactly where the oracle's way is to the left, whatever the distance.
+    const env = await makeWorldEnv("frozen_lake", { protocol: "keyword", maxTurns: 3 });
+    let [right, count] = [0, 0];
+    for (let seed = 200; seed <= 203; seed++) {
+      await env.reset(seed);
+      for (let turn = 0, over = false; turn < 3 && !over; turn++) {
+        const before = (await env.world.solve?.())?.length ?? 0;
+        over = (await env.step("<action>left</action>")).terminated;
+        const after = (await env.world.solve?.())?.length ?? 0;
+        count += 1;
+        right += (over ? await env.world.success() : after === before - 1) ? 1 : 0;
+      }
+    }
+    const report = JSON.parse(await readFile(join(root, "out", "report.json"), "utf8")) as Report;
+    expect(report.envs[0]?.decisions).toMatchObject({ count, value: right / count });
   });
 
   test("--json prints the same numbers for programs", async () => {

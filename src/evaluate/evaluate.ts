@@ -12,10 +12,11 @@ import { builtinAgent } from "../rollout/builtin-agents.ts";
 import { playEpisode } from "../rollout/episode.ts";
 import { EnvHost, type HostedEnv, type Workers } from "../rollout/hosts.ts";
 import { playSeeds, type Yardsticks } from "../rollout/play.ts";
-import type { Trajectory } from "../rollout/trajectory.ts";
+import { isOurFault, type Trajectory } from "../rollout/trajectory.ts";
 import { writeAtomic } from "../run/files.ts";
 import { openRun, type RunFolder } from "../run/folder.ts";
 import { differences, type RunStatus, readManifest } from "../run/manifest.ts";
+import { OracleReplay } from "../train/decisions.ts";
 import { framesOf, recordOf } from "../train/trajectory-records.ts";
 import type { MeteredAgent } from "./chat-agent.ts";
 import { reportMarkdown } from "./markdown.ts";
@@ -56,6 +57,7 @@ export async function evaluateModel(options: EvaluationOptions): Promise<Evaluat
   const preset = options.preset === undefined ? undefined : evaluationPreset(options.preset);
   const stop = new Stop(options.signal);
   const host = new EnvHost(options.workers);
+  const oracles = new Oracles();
   let model: EvalModel | undefined;
   try {
     // First, so that a wrong name or option is found before a model is loaded or asked.
@@ -78,9 +80,10 @@ export async function evaluateModel(options: EvaluationOptions): Promise<Evaluat
       ) as JsonObject,
     };
     const jobs = planJobs(plans, options.repeats ?? 1, setting);
-    return await playAll({ options, model, host, stop, plans, jobs, setting });
+    return await playAll({ options, model, host, stop, plans, jobs, setting, oracles });
   } finally {
     stop.release();
+    await oracles.close();
     await model?.close();
     await host.close();
   }
@@ -94,7 +97,24 @@ type Session = {
   readonly plans: readonly EnvPlan[];
   readonly jobs: readonly Job[];
   readonly setting: Setting;
+  readonly oracles: Oracles;
 };
+
+/** An oracle for each environment, when its first episode is over. */
+class Oracles {
+  readonly #replays = new Map<EnvPlan, OracleReplay>();
+
+  of(plan: EnvPlan): OracleReplay {
+    const { id: env, options = {} } = plan.spec;
+    const replay = this.#replays.get(plan) ?? new OracleReplay({ env, options });
+    this.#replays.set(plan, replay);
+    return replay;
+  }
+
+  async close(): Promise<void> {
+    for (const replay of this.#replays.values()) await replay.close();
+  }
+}
 
 async function playAll(session: Session): Promise<Evaluation> {
   const { options, model, stop, plans, jobs, setting } = session;
@@ -223,7 +243,8 @@ async function playJob(job: Job, session: Session, run: RunFolder, log: ResultLo
   // Its result stands only when the episode can be seen.
   await Promise.all([run.frames.flush(), run.trajectories.flush()]);
   const ms = performance.now() - started;
-  const result = resultOf(trajectory, { key: job.key, model: model.name, repeat: job.repeat, ms, usage });
+  const decisions = isOurFault(trajectory) ? [] : await session.oracles.of(job.plan).decisions(trajectory);
+  const result = resultOf(trajectory, { key: job.key, model: model.name, repeat: job.repeat, ms, usage, decisions });
   await log.append(result);
   return result;
 }

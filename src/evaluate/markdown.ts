@@ -7,6 +7,7 @@ export function reportMarkdown(report: Report): string {
     settingLine(report),
     table(report),
     ...(report.repeats > 1 ? [passLines(report)] : []),
+    ...(report.envs.some(({ decisions }) => decisions) ? [decisionLines(report)] : []),
     spentLine(report),
     ...(report.complete ? [] : [unfinished(report)]),
     ...(report.notes.length > 0 ? [`Notes:\n${report.notes.map((note) => `- ${note}`).join("\n")}`] : []),
@@ -110,6 +111,22 @@ function passLines({ envs }: Report): string {
       `- ${env}: ${passAtK.map(({ k, value, seeds }) => `pass@${k} ${percent(value)} (${seeds} seeds)`).join(", ")}`,
   );
   return `Solved by at least one of k tries:\n${lines.join("\n")}`;
+}
+
+function decisionLines({ envs }: Report): string {
+  const list = (shares: Readonly<Record<string, number>>) =>
+    Object.entries(shares)
+      .map(([bucket, share]) => `${bucket}: ${percent(share)}`)
+      .join(", ");
+  const lines = envs.flatMap(({ env, decisions }) => {
+    if (decisions === undefined) return [];
+    const { value, count, byDistance, byTurn, byWays } = decisions;
+    const ways = Object.keys(byWays).length > 0 ? `; by ways to go ${list(byWays)}` : "";
+    return [
+      `- ${env}: ${percent(value)} of ${count}; by actions to the goal ${list(byDistance)}; by turn ${list(byTurn)}${ways}`,
+    ];
+  });
+  return `Turns that were as good as the oracle's:\n${lines.join("\n")}`;
 }
 
 function spentLine({ spent, price }: Report): string {

@@ -15,6 +15,7 @@ import {
   successRate,
 } from "../rollout/scores.ts";
 import type { Metrics } from "../run/events.ts";
+import { type DecisionFigures, decisionFigures, decisionMetrics } from "../train/decisions.ts";
 import type { EnvPlan, Job } from "./plan.ts";
 import type { Attempts, EpisodeResult, Setting } from "./results.ts";
 import { addUsage, costOf, noUsage, type Price, type Usage } from "./usage.ts";
@@ -38,6 +39,8 @@ export type EnvReport = {
   readonly refused: number;
   readonly empty: number;
   readonly ended: Readonly<Record<string, number>>;
+  /** Share of turns that were as good as the oracle's, of worlds that have one. */
+  readonly decisions?: DecisionFigures;
   /** Episodes whose last attempt failed for our reasons, and episodes not played yet. In no other number. */
   readonly errors: number;
   readonly missing: number;
@@ -115,6 +118,7 @@ function envReport(plan: EnvPlan, { jobs, attempts, against, price }: ReportInpu
   const share = (count: number) => count / turns;
   const ended: Record<string, number> = {};
   for (const { end } of scored) ended[end] = (ended[end] ?? 0) + 1;
+  const decisions = decisionFigures(scored.flatMap((result) => result.decisions ?? []));
   const { stop, random, oracle } = against.get(plan.label) as Yardsticks;
   return {
     env: plan.label,
@@ -137,6 +141,7 @@ function envReport(plan: EnvPlan, { jobs, attempts, against, price }: ReportInpu
     refused: share(total(({ usage }) => usage.refusals)),
     empty: share(total(({ usage }) => usage.emptyReplies)),
     ended,
+    ...(decisions && { decisions }),
     errors: tried.filter((list) => list.length > 0 && !list.some((result) => result.scored)).length,
     missing: tried.filter((list) => list.length === 0).length,
     spent: priced(
@@ -174,5 +179,7 @@ function mean(of: MeanReport["of"], envs: readonly EnvReport[]): MeanReport {
 
 /** For the run's events, under the names that evaluations during training have. */
 export function reportMetrics({ envs }: Report): Metrics {
-  return evaluationMetrics(envs.map(({ env, ...figures }) => ({ label: env, ...figures })));
+  const metrics = evaluationMetrics(envs.map(({ env, ...figures }) => ({ label: env, ...figures })));
+  // Decisions of different worlds have no mean worth drawing.
+  return envs.length === 1 ? { ...metrics, ...decisionMetrics("accuracy", envs[0]?.decisions) } : metrics;
 }

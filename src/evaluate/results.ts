@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { isOurFault, type Trajectory } from "../rollout/trajectory.ts";
 import { LineWriter, readLines } from "../run/jsonl.ts";
+import type { ScoredDecision } from "../train/decisions.ts";
 import type { Usage } from "./usage.ts";
 
 export const RESULTS_FILE = "results.jsonl";
@@ -33,6 +34,8 @@ export type EpisodeResult = {
   readonly end: string;
   readonly error?: string;
   readonly usage: Readonly<Usage>;
+  /** Of worlds with an oracle, turn by turn. */
+  readonly decisions?: readonly ScoredDecision[];
 };
 
 /** What decides an episode beside its seed and repeat. */
@@ -61,10 +64,10 @@ export function digest(value: Json): string {
 
 export function resultOf(
   trajectory: Trajectory,
-  more: Pick<EpisodeResult, "key" | "model" | "repeat" | "ms" | "usage">,
+  more: Pick<EpisodeResult, "key" | "model" | "repeat" | "ms" | "usage" | "decisions">,
 ): EpisodeResult {
   const { env, seed, turns, success, reward, end, error } = trajectory;
-  const { key, model, repeat, ms, usage } = more;
+  const { key, model, repeat, ms, usage, decisions = [] } = more;
   return {
     key,
     model,
@@ -84,6 +87,7 @@ export function resultOf(
     end,
     ...(error !== undefined && { error }),
     usage,
+    ...(decisions.length > 0 && { decisions }),
   };
 }
 

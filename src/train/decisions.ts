@@ -4,11 +4,13 @@
  * turns whose actions were as good as the oracle's, found by playing the episodes again beside it.
  */
 import { bucketOf, type Decision, decisionIn } from "../envs/decisions.ts";
+import type { Env } from "../envs/env.ts";
 import type { Span } from "../envs/protocol.ts";
 import { makeEnv } from "../envs/registry.ts";
-import type { EvaluationEntry } from "../envs/sources.ts";
+import type { EnvRef, EvaluationEntry } from "../envs/sources.ts";
 import { WorldEnv } from "../envs/world-env.ts";
 import type { ChatModel } from "../model/chat.ts";
+import { within } from "../rollout/deadline.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import { shiftRight } from "./batch.ts";
 import { grouped } from "./measure.ts";
@@ -33,7 +35,8 @@ export async function taughtDecision(env: WorldEnv, taught: string, turn: number
 /** A sequence that is imitated, with the decisions of its turns. */
 export type Imitated = { readonly sequence: Sequence; readonly decisions: readonly TaughtDecision[] };
 
-type Scored = Decision & { readonly turn: number; readonly score: number };
+/** `turn` counts from 0; `score` is 0 to 1. */
+export type ScoredDecision = Pick<Decision, "distance" | "ways"> & { readonly turn: number; readonly score: number };
 
 /** `outputs`: what the learner's forward said of each sequence, aligned to predictions. */
 export class TaughtDecisions {
@@ -46,7 +49,7 @@ export class TaughtDecisions {
   }
 
   metrics(imitated: readonly Imitated[], outputs: readonly Float32Array[]): Record<string, number> {
-    const scored: Scored[] = [];
+    const scored: ScoredDecision[] = [];
     const nats: number[] = [];
     const chances: number[] = [];
     for (const [i, { sequence, decisions }] of imitated.entries()) {
@@ -67,7 +70,7 @@ export class TaughtDecisions {
       "decisions/nll": mean(nats),
       // The mean over the same decisions, or none: half a yardstick misleads.
       ...(chances.length === scored.length && { "decisions/chance": mean(chances) }),
-      ...families("probability", scored),
+      ...decisionMetrics("probability", decisionFigures(scored)),
     };
   }
 
@@ -89,31 +92,56 @@ export class TaughtDecisions {
 const MOST_PLACES = 4096;
 /** Episodes of an entry that are played again beside the oracle. */
 const MOST_EPISODES = 64;
+/** Most milliseconds for one of them. */
+const REPLAY_MS = 30_000;
 
 /** `played`: the sampled episodes of each entry. Only worlds with an oracle have decisions. */
 export async function measureDecisions(
   played: readonly { readonly entry: EvaluationEntry; readonly trajectories: readonly Trajectory[] }[],
 ): Promise<Record<string, number>> {
-  const scored: Scored[] = [];
+  const scored: ScoredDecision[] = [];
   for (const { entry, trajectories } of played) {
-    const env = await makeEnv(entry.env, entry.options);
-    try {
-      if (!(env instanceof WorldEnv) || env.world.solve === undefined) continue;
-      for (const trajectory of trajectories.slice(0, MOST_EPISODES)) {
-        scored.push(...(await decisionsOf(env, trajectory)));
-        // A long plan is not to hold up the terminal and the viewer.
-        await new Promise((resolve) => setImmediate(resolve));
-      }
-    } finally {
-      await env.close?.();
-    }
+    const oracle = new OracleReplay(entry);
+    for (const trajectory of trajectories.slice(0, MOST_EPISODES)) scored.push(...(await oracle.decisions(trajectory)));
+    await oracle.close();
   }
-  return scored.length === 0 ? {} : families("accuracy", scored);
+  return decisionMetrics("accuracy", decisionFigures(scored));
+}
+
+/** Plays episodes of an environment again, one at a time, and asks the oracle before each turn. */
+export class OracleReplay {
+  readonly #env: Promise<Env>;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor({ env, options }: EnvRef) {
+    this.#env = makeEnv(env, options);
+    // Met where it is awaited.
+    this.#env.catch(() => undefined);
+  }
+
+  /** None where there is no oracle, and of an episode that can't be played again: a world that fails or hangs has been counted as such before. */
+  decisions(trajectory: Trajectory): Promise<readonly ScoredDecision[]> {
+    const found = this.#last.then(async () => {
+      const env = await this.#env;
+      if (!(env instanceof WorldEnv) || env.world.solve === undefined) return [];
+      // A long plan is not to hold up the terminal and the viewer.
+      await new Promise((resolve) => setImmediate(resolve));
+      return within(() => decisionsOf(env, trajectory), REPLAY_MS).catch(() => []);
+    });
+    this.#last = found.catch(() => undefined);
+    return found;
+  }
+
+  async close(): Promise<void> {
+    await this.#last;
+    const env = await this.#env.catch(() => undefined);
+    await env?.close?.();
+  }
 }
 
 /** Plays the actions of an episode again. Right is what the oracle would have done, and whatever else brings the goal as much nearer. */
-async function decisionsOf({ world }: WorldEnv, { seed, turns }: Trajectory): Promise<Scored[]> {
-  const scored: Scored[] = [];
+async function decisionsOf({ world }: WorldEnv, { seed, turns }: Trajectory): Promise<ScoredDecision[]> {
+  const scored: ScoredDecision[] = [];
   await world.reset(seed);
   let before = await decisionIn(world);
   for (const [turn, { info }] of turns.entries()) {
@@ -133,20 +161,45 @@ async function decisionsOf({ world }: WorldEnv, { seed, turns }: Trajectory): Pr
   return scored;
 }
 
-function families(name: "probability" | "accuracy", scored: readonly Scored[]): Record<string, number> {
-  const metrics: Record<string, number> = {
-    [`decisions/${name}`]: mean(scored.map(({ score }) => score)),
-    "decisions/count": scored.length,
+export type DecisionFigures = {
+  readonly value: number;
+  readonly count: number;
+  readonly byDistance: Readonly<Record<string, number>>;
+  readonly byTurn: Readonly<Record<string, number>>;
+  readonly byWays: Readonly<Record<string, number>>;
+};
+
+/** Undefined where nothing was decided. */
+export function decisionFigures(scored: readonly ScoredDecision[]): DecisionFigures | undefined {
+  if (scored.length === 0) return undefined;
+  const by = (number: (one: ScoredDecision) => number | undefined, name: (number: number) => string) => {
+    const known = scored
+      .filter((one) => number(one) !== undefined)
+      .toSorted((a, b) => (number(a) ?? 0) - (number(b) ?? 0));
+    const groups = grouped(known, (one) => name(number(one) ?? 0));
+    return Object.fromEntries(
+      [...groups].map(([bucket, members]) => [bucket, mean(members.map(({ score }) => score))]),
+    );
   };
-  const by = (family: string, key: (one: Scored) => string | undefined) => {
-    for (const [value, members] of grouped(scored, key)) {
-      if (value !== undefined)
-        metrics[`decisions/${name}_${family}/${value}`] = mean(members.map(({ score }) => score));
-    }
+  return {
+    value: mean(scored.map(({ score }) => score)),
+    count: scored.length,
+    byDistance: by(({ distance }) => distance, bucketOf),
+    byTurn: by(({ turn }) => turn + 1, bucketOf),
+    byWays: by(({ ways }) => ways, String),
   };
-  by("by_distance", ({ distance }) => bucketOf(distance));
-  by("by_turn", ({ turn }) => bucketOf(turn + 1));
-  by("by_ways", ({ ways }) => (ways === undefined ? undefined : String(ways)));
+}
+
+export function decisionMetrics(
+  name: "probability" | "accuracy",
+  figures: DecisionFigures | undefined,
+): Record<string, number> {
+  if (figures === undefined) return {};
+  const { value, count, byDistance, byTurn, byWays } = figures;
+  const metrics: Record<string, number> = { [`decisions/${name}`]: value, "decisions/count": count };
+  for (const [family, members] of Object.entries({ by_distance: byDistance, by_turn: byTurn, by_ways: byWays })) {
+    for (const [bucket, share] of Object.entries(members)) metrics[`decisions/${name}_${family}/${bucket}`] = share;
+  }
   return metrics;
 }
 
