@@ -132,3 +132,15 @@ describe("saccade", () => {
     expect(() => parseSettings(["size"])).toThrow("key=value");
   });
 });
+
+describe("saccade vllm", () => {
+  test("start says what is missing in one line", () => {
+    const nowhere = saccade(["vllm", "start", "nowhere"]);
+    expect(nowhere.status).not.toBe(0);
+    expect(nowhere.stderr).toMatch(/no folder nowhere/);
+    const none = saccade(["vllm", "start", ".", "--python", process.execPath]);
+    expect(none.status).not.toBe(0);
+    expect(none.stderr.trim().split("\n").length).toBe(1);
+    expect(none.stderr).toMatch(/no Python that runs/);
+  });
+});

@@ -19,6 +19,7 @@ import { torchCommand } from "./torch.ts";
 import { trainCommand } from "./train.ts";
 import { uploadCommand } from "./upload.ts";
 import { viewCommand } from "./view.ts";
+import { vllmCommand } from "./vllm.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
   version: string;
@@ -59,6 +60,7 @@ for (const command of [
   runsCommand(),
   uploadCommand(),
   torchCommand(),
+  vllmCommand(),
   doctorCommand(),
 ]) {
   // Options of the program work after a command too, so its help lists them.

@@ -1,5 +1,6 @@
 /**
- * A checkpoint in the real vLLM: the folder that a run writes loads as it is, and greedy replies there are our own sampler's, id for id.
+ * A checkpoint in the real vLLM: the folder that a run writes loads as it is, and greedy replies there are our own sampler's, id for id. And a run
+ * that samples there: no drift, with its pixels or ours, with adapters, and through a kill.
  * Runs where SACCADE_VLLM_PYTHON names the Python of an environment with vLLM (python/vllm_cpu.py makes one); SACCADE_REQUIRE=vllm makes
  * its absence a failure.
  */
@@ -7,6 +8,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Json } from "../core/json.ts";
 import { assistant, type Message } from "../core/message.ts";
 import { NativeEngine } from "../engine/index.ts";
 import { startVllm, type VllmServer } from "../engine/vllm/launch.ts";
@@ -14,11 +16,16 @@ import { makeEnv } from "../envs/registry.ts";
 import { toOpenAI } from "../images/openai.ts";
 import { createFolder } from "../model/folder.ts";
 import { loadFolder } from "../model/index.ts";
+import type { Metrics } from "../run/events.ts";
+import type { Recipe, RecipeInput } from "./recipe.ts";
 import { signalsEnv, TINY, tinyRecipe } from "./test-run.ts";
 import { train } from "./trainer.ts";
 
 const python = process.env.SACCADE_VLLM_PYTHON;
 const LOOKS = signalsEnv(3, { side: 64 });
+const MUON = { name: "muon", learningRate: 0.02, adamLearningRate: 0.01 } as const;
+/** vLLM serves no head below 32. */
+const SERVABLE = { ...TINY, text: { ...TINY.text, headDim: 32, mropeSection: [6, 5, 5] as const } };
 const required = (process.env.SACCADE_REQUIRE ?? "").split(",").includes("vllm");
 
 test.runIf(required)("an environment with vLLM is there when it is required", () => {
@@ -29,19 +36,63 @@ describe.runIf(python)("the real vLLM", () => {
   let root = "";
   let model = "";
   let server: VllmServer | undefined;
+  const start = (port?: number) =>
+    startVllm({
+      python: python as string,
+      model,
+      contextLength: 512,
+      images: 24,
+      loraRank: 8,
+      ...(port !== undefined && { port }),
+    });
+  const recipe = (sampler: Record<string, Json>, changes: Partial<RecipeInput> = {}) =>
+    tinyRecipe(join(root, "model"), {
+      envs: [LOOKS],
+      warmStart: { episodes: 320, noise: 0.1, batch: 32, optimizer: MUON },
+      steps: 3,
+      engine: { learner: { name: "native", threads: 2 }, sampler: { vllm: [server?.url as string], ...sampler } },
+      ...changes,
+    });
+  /** Trains and says, step by step, what was measured. */
+  const follow = async (name: string, given: Recipe, onStep?: (step: number) => void) => {
+    const steps: Metrics[] = [];
+    const { finished } = await train({
+      recipe: given,
+      folder: join(root, name),
+      onEvent: ({ kind, metrics }) => {
+        if (kind !== "train") return;
+        steps.push(metrics);
+        onStep?.(steps.length);
+      },
+    });
+    expect(finished).toBe(true);
+    return steps;
+  };
+  const expectNoDrift = (steps: readonly Metrics[]) => {
+    for (const metrics of steps) {
+      const turns = Object.entries(metrics).filter(([key]) => key.startsWith("drift/turn/"));
+      expect(turns.length).toBe(3);
+      for (const [turn, drift] of turns) expect(drift, turn).toBeLessThan(1e-4);
+    }
+  };
+  /** Every episode that was asked for was trained, once. */
+  const expectWhole = (steps: readonly Metrics[], count: number) => {
+    expect(steps.length).toBe(count);
+    for (const metrics of steps) {
+      expect(metrics).toMatchObject({ "groups/trained": 4, "episodes/engine_errors": 0, "episodes/retries": 0 });
+    }
+  };
 
   beforeAll(async () => {
     root = await mkdtemp(join(tmpdir(), "saccade-vllm-"));
-    // vLLM serves no head below 32.
-    await createFolder(join(root, "model"), { ...TINY, text: { ...TINY.text, headDim: 32, mropeSection: [6, 5, 5] } });
-    const optimizer = { name: "muon", learningRate: 0.02, adamLearningRate: 0.01 } as const;
+    await createFolder(join(root, "model"), SERVABLE);
     const recipe = tinyRecipe(join(root, "model"), {
       envs: [LOOKS],
-      warmStart: { episodes: 960, noise: 0.1, batch: 32, optimizer },
+      warmStart: { episodes: 960, noise: 0.1, batch: 32, optimizer: MUON },
       steps: 3,
     });
     ({ model } = await train({ recipe, folder: join(root, "run") }));
-    server = await startVllm({ python: python as string, model, contextLength: 512, images: 24 });
+    server = await start();
   }, 600_000);
   afterAll(async () => {
     await server?.close();
@@ -71,6 +122,40 @@ describe.runIf(python)("the real vLLM", () => {
       await engine.close();
     }
   }, 120_000);
+
+  test.each(["server", "own"])(
+    "what it samples is what the learner computes, with pixels of its own and of ours (%s)",
+    async (renderer) => {
+      const steps = await follow(renderer, recipe({ renderer }));
+      expectWhole(steps, 3);
+      expectNoDrift(steps);
+    },
+    300_000,
+  );
+
+  test("adapters: one per version, and what they sample is what the learner computes", async () => {
+    const given = recipe({}, { lora: { rank: 4, alpha: 8 }, freeze: "vision" });
+    const steps = await follow("adapters", given);
+    expectWhole(steps, 3);
+    expectNoDrift(steps);
+  }, 300_000);
+
+  test("killed −9 in the middle and started again: nothing is lost, nothing is trained twice", async () => {
+    const { url, pid, ended } = server as VllmServer;
+    const restarted = new Promise<void>((done) => {
+      void ended.then(async () => {
+        server = await start(Number(new URL(url).port));
+        done();
+      });
+    });
+    const steps = await follow("killed", recipe({}, { steps: 4 }), (step) => {
+      // Just after a publication: episodes of the next step are being played.
+      if (step === 2) setTimeout(() => process.kill(-pid, "SIGKILL"), 20);
+    });
+    await restarted;
+    expectWhole(steps, 4);
+    expectNoDrift(steps);
+  }, 600_000);
 });
 
 type Answer = { prompt_token_ids: number[]; choices: { token_ids: number[] }[] };

@@ -6,6 +6,7 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { z } from "zod";
+import { ConfigError } from "../../core/errors.ts";
 import type { ChatFolder, ChatModel } from "../../model/chat.ts";
 import { chatModel, loadChat } from "../../model/chat.ts";
 import type { Capabilities, Engine, Learner, LearnerSpec, Sampler } from "../engine.ts";
@@ -70,15 +71,20 @@ export class VllmEngine implements Engine {
   }
 
   async learner(spec: LearnerSpec): Promise<Learner> {
+    if (spec.head === "value") return this.#learner.learner(spec);
+    if (spec.lora !== undefined && spec.freeze !== "vision") {
+      throw new ConfigError(
+        'vLLM serves adapters of the language part, and leaves the vision part\'s out: set freeze to "vision" beside lora.',
+      );
+    }
     const inner = await this.#learner.learner(spec);
-    if (spec.head === "value") return inner;
     const exchange = await this.#exchange();
     const chat = await loadChat(spec.folder);
     return new ServingLearner(inner, {
       fleet: this.#fleet,
       chat,
       exchange,
-      kind: spec.lora === undefined ? "reload" : "adapter",
+      ...(spec.lora !== undefined && { base: resolve(spec.folder) }),
       sleeps: this.#settings.sleep,
     });
   }
@@ -119,7 +125,8 @@ type Serving = {
   readonly fleet: Fleet;
   readonly chat: ChatFolder;
   readonly exchange: string;
-  readonly kind: Weights["kind"];
+  /** Under LoRA, the model that adapters are for. */
+  readonly base?: string;
   readonly sleeps: boolean;
 };
 
@@ -159,11 +166,13 @@ class ServingLearner implements Learner {
   }
 
   async publish(): Promise<Sampler> {
-    const { fleet, chat, exchange, kind } = this.#serving;
+    const { fleet, chat, exchange, base } = this.#serving;
     const own = await this.#inner.publish();
     try {
       const known = this.#newest?.version === own.version ? this.#newest : undefined;
-      const weights = known ?? { kind, version: own.version, folder: join(exchange, `version-${own.version}`) };
+      const made = { version: own.version, folder: join(exchange, `version-${own.version}`) };
+      const weights: Weights =
+        known ?? (base === undefined ? { ...made, kind: "reload" } : { ...made, kind: "adapter", base });
       if (known === undefined) {
         await rm(weights.folder, { recursive: true, force: true });
         await this.#inner.export(weights.folder);
@@ -174,7 +183,7 @@ class ServingLearner implements Learner {
       this.#asleep = false;
       await fleet.load(weights);
       // In place there is one set of weights, and a server that was away gets the newest. An adapter stays until its sampler is closed.
-      const inPlace = kind === "reload";
+      const inPlace = base === undefined;
       if (inPlace && before !== undefined && before !== weights)
         await rm(before.folder, { recursive: true, force: true });
       return new VllmSampler({

@@ -3,6 +3,7 @@
  * which is all that a turn needs, so play goes on. A server that comes back has the weights it was started with: nothing is sampled there before it has
  * the newest again, and an answer made by weights that were never published to it is thrown away.
  */
+import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { errorMessage } from "../../core/errors.ts";
 import { EngineError } from "../errors.ts";
@@ -19,7 +20,14 @@ export type FleetOptions = {
 };
 
 /** What must be in a server before it answers: the model's weights, or an adapter beside them. */
-export type Weights = { readonly kind: "reload" | "adapter"; readonly folder: string; readonly version: number };
+export type Weights = { readonly folder: string; readonly version: number } & (
+  | { readonly kind: "reload" }
+  /** `base` is the folder of the model that it was made for. */
+  | { readonly kind: "adapter"; readonly base: string }
+);
+
+/** The name of the weights below adapters. */
+const BASE = "base";
 
 /** Answers that are our fault or a poisoned request's: more tries would only hide it. */
 const MOST_BREAKDOWNS = 3;
@@ -43,6 +51,7 @@ export class Fleet {
   readonly #everyMs: number;
   readonly #onTrouble: (message: string) => void;
   readonly #closed = new AbortController();
+  readonly #run = randomBytes(4).toString("hex");
 
   constructor(servers: readonly TokenServer[], options: FleetOptions = {}) {
     if (servers.length === 0) throw new EngineError("Name at least one server.");
@@ -77,7 +86,7 @@ export class Fleet {
   }
 
   async unloadAdapter(version: number): Promise<void> {
-    const name = adapterName(version);
+    const name = this.#adapterName(version);
     await Promise.all(
       this.#members.map(async (member) => {
         if (!member.has.includes(name)) return;
@@ -103,23 +112,25 @@ export class Fleet {
       try {
         await this.#give(member, weights);
         const wanted = weights();
-        const adapter = wanted.kind === "adapter" ? adapterName(wanted.version) : undefined;
+        const adapter = wanted.kind === "adapter" ? this.#adapterName(wanted.version) : undefined;
         const answer = await server.generate({ ...request, ...(adapter && { adapter }) });
-        if (wanted.kind !== "reload") return { ...answer, url: server.url };
         // Servers that do not say it are believed.
-        const versions = answer.versions.map((version) => version || String(wanted.version));
+        const versions = answer.versions.map((version) => version || (adapter ? BASE : String(wanted.version)));
         if (versions.every((version) => member.has.includes(version))) return { ...answer, versions, url: server.url };
         // It was started anew behind our back.
         member.has = [];
         this.#onTrouble(`${server.url} answered with weights that it was not given; it gets the newest again.`);
       } catch (error) {
         request.signal?.throwIfAborted();
+        // Started anew behind our back, it knows no adapter.
+        const forgot = error instanceof ServerRefused && error.status === 404 && member.has.length > 0;
+        if (forgot) member.has = [];
         if (error instanceof ServerRefused && error.status >= 500) {
           breakdowns += 1;
           if (breakdowns >= MOST_BREAKDOWNS) throw error;
-        } else if (!(error instanceof ServerLost)) throw error;
+        } else if (!(error instanceof ServerLost || forgot)) throw error;
         // A server whose engine died answers 500 once more and 503 from then on.
-        if (error instanceof ServerLost || !(await server.healthy())) this.#lose(member, error);
+        if (error instanceof ServerLost || !(forgot || (await server.healthy()))) this.#lose(member, error);
       }
     }
   }
@@ -136,18 +147,28 @@ export class Fleet {
     for (const { server } of this.#members) server.close();
   }
 
+  /** Servers outlive runs: another run's version 1 must not be taken for ours. */
+  #adapterName(version: number): string {
+    return `policy-${this.#run}-v${version}`;
+  }
+
   /** One load at a time per server; what it has is not given again. Asked for when it is its turn, so that it is the newest. */
   #give(member: Member, wanted: () => Weights): Promise<void> {
     const next = member.loading
       .catch(() => undefined)
       .then(async () => {
         const weights = wanted();
-        const name = weights.kind === "adapter" ? adapterName(weights.version) : String(weights.version);
+        const name = weights.kind === "adapter" ? this.#adapterName(weights.version) : String(weights.version);
         const held = weights.kind === "adapter" ? member.has.includes(name) : member.has.at(-1) === name;
         if (held) return;
         try {
-          if (weights.kind === "adapter") await member.server.loadAdapter(weights.folder, name);
-          else await member.server.load(weights.folder, name);
+          if (weights.kind === "reload") await member.server.load(weights.folder, name);
+          else {
+            // An earlier run may have left other weights there.
+            if (!member.has.includes(BASE)) await member.server.load(weights.base, BASE);
+            member.has.push(BASE);
+            await member.server.loadAdapter(weights.folder, name);
+          }
           member.has.push(name);
         } catch (error) {
           if (!(error instanceof ServerLost)) {
@@ -206,8 +227,4 @@ export class Fleet {
       return;
     }
   }
-}
-
-export function adapterName(version: number): string {
-  return `policy-v${version}`;
 }

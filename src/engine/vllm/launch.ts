@@ -85,7 +85,8 @@ def watch():
 threading.Thread(target=watch, daemon=True).start()
 code = server.wait()
 end(signal.SIGKILL)
-sys.exit(code if code >= 0 else 128 - code)`;
+# The watcher still reads: an ordinary exit would trip over it.
+os._exit(code if code >= 0 else 128 - code)`;
 
 /**
  * vLLM's CPU kernels keep a packed copy of a language head that is tied to the embedding, and its reload (0.32) forgets it: after one the head would be the
@@ -123,7 +124,7 @@ export async function findVllm(python: string): Promise<VllmInstall> {
 }
 
 /** The command line after `python`, and what its environment needs. */
-export function vllmCommand(
+export function serveCommand(
   install: VllmInstall,
   options: VllmOptions & { readonly port: number },
 ): { readonly args: string[]; readonly env: Record<string, string> } {
@@ -165,7 +166,7 @@ export async function startVllm(options: VllmOptions): Promise<VllmServer> {
   const port = await freePort(host, options.port).catch(() => {
     throw new EngineError(`Something listens on ${host}:${options.port} already; name another port.`);
   });
-  const { args, env } = vllmCommand(install, { ...options, port });
+  const { args, env } = serveCommand(install, { ...options, port });
   const modules = await mkdtemp(join(tmpdir(), "saccade-vllm-"));
   await writeFile(join(modules, "saccade_vllm.py"), EXTENSION);
   const child = spawn(install.python, ["-c", SHIM, install.python, ...args], {

@@ -242,16 +242,27 @@ describe("several servers", () => {
     const fleet = fleetOf([server]);
     const adapter = (number: number): Weights => ({
       kind: "adapter",
+      base: "/models/base",
       folder: `/exchange/version-${number}`,
       version: number,
     });
     await fleet.load(adapter(1));
     await fleet.load(adapter(2));
     await fleet.generate(request("a"), () => adapter(1));
-    expect(server.generated.at(-1)?.body.model).toBe("policy-v1");
+    expect(server.generated.at(-1)?.body.model).toMatch(/^policy-\w+-v1$/);
     await fleet.generate(request("b"), () => adapter(2));
-    expect(server.generated.at(-1)?.body.model).toBe("policy-v2");
+    expect(server.generated.at(-1)?.body.model).toMatch(/^policy-\w+-v2$/);
+    const loads = server.asked.filter(({ body }) => body.method === "reload_weights");
+    expect(loads.map(({ body }) => body.kwargs)).toEqual([{ weights_path: "/models/base" }]);
+    // Started anew behind our back, it has neither.
+    server.version = "default";
+    await fleet.generate(request("b"), () => adapter(2));
+    expect(server.version).toBe("base");
+    await fleet.load(adapter(1));
     await fleet.unloadAdapter(1);
-    expect(server.asked.at(-1)).toEqual({ path: "/v1/unload_lora_adapter", body: { lora_name: "policy-v1" } });
+    expect(server.asked.at(-1)).toMatchObject({
+      path: "/v1/unload_lora_adapter",
+      body: { lora_name: expect.stringMatching(/-v1$/) },
+    });
   });
 });

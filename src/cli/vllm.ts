@@ -1,0 +1,90 @@
+/** `saccade vllm start`: vLLM servers with the flags that training needs, from the vLLM that is installed; one that dies is started again. */
+import { Command } from "commander";
+import { ConfigError } from "../core/index.ts";
+import { startVllm, type VllmOptions, type VllmServer } from "../engine/vllm/launch.ts";
+import { isFolder, wholeNumber } from "./common.ts";
+
+type Flags = {
+  python?: string;
+  servers: number;
+  port: number;
+  host: string;
+  name: string;
+  context?: number;
+  images: number;
+  loraRank?: number;
+  renderOnly?: boolean;
+  sleep?: boolean;
+  verbose?: boolean;
+};
+
+export function vllmCommand(): Command {
+  const start = new Command("start")
+    .description("start servers for a recipe's sampler; Ctrl-C ends them")
+    .argument("<model>", "a Hugging Face folder; training replaces its weights")
+    .option("--python <path>", "Python of the environment with vLLM (default: SACCADE_VLLM_PYTHON, else python3)")
+    .option("--servers <n>", "how many, on ports that follow each other", wholeNumber("--servers", 1), 1)
+    .option("--port <n>", "first port", wholeNumber("--port", 1), 8000)
+    .option("--host <name>", "address to listen on; the control routes ask for no key", "127.0.0.1")
+    .option("--name <text>", "what requests call the model", "policy")
+    .option("--context <n>", "most ids of a sequence (default: the model's)", wholeNumber("--context", 1))
+    .option("--images <n>", "most pictures of a sequence", wholeNumber("--images", 1), 64)
+    .option("--lora-rank <n>", "take adapters up to this rank", wholeNumber("--lora-rank", 1))
+    .option("--render-only", "render without weights: needs no GPU")
+    .option("--sleep", "may give up its GPU memory while a learner on the same GPU works")
+    .option("--verbose", "show what vLLM prints")
+    .argument("[flags...]", "further flags of vllm serve, after --")
+    .action(runStart);
+  return new Command("vllm").description("vLLM servers that a recipe samples on").addCommand(start);
+}
+
+async function runStart(model: string, more: string[], flags: Flags): Promise<void> {
+  if (!isFolder(model)) throw new ConfigError(`There is no folder ${model}; name a model's Hugging Face folder.`);
+  const { servers: count, port: first, context, verbose, python: named, ...rest } = flags;
+  const python = named ?? process.env.SACCADE_VLLM_PYTHON ?? "python3";
+  const stop = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
+  const say = (text: string) => process.stdout.write(`${text}\n`);
+  const optionsFor = (port: number): VllmOptions => ({
+    ...rest,
+    python,
+    model,
+    port,
+    flags: more,
+    signal: stop.signal,
+    ...(context !== undefined && { contextLength: context }),
+    ...(verbose && { onLine: (line: string) => process.stderr.write(`${port} ${line}\n`) }),
+  });
+  const ports = Array.from({ length: count }, (_, i) => first + i);
+  let running: VllmServer[] = [];
+  try {
+    const started = await Promise.allSettled(ports.map((port) => startVllm(optionsFor(port))));
+    running = started.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+    const failed = started.find((one) => one.status === "rejected");
+    if (failed !== undefined) throw failed.reason;
+    const urls = running.map(({ url }) => url);
+    say(`vLLM ${running[0]?.install.version}: ${urls.join(" ")}`);
+    say(`in a recipe: engine: ${JSON.stringify({ learner: "native", sampler: { vllm: urls } })}`);
+    const watched = running.map(async (_, i) => {
+      while (!stop.signal.aborted) {
+        await Promise.race([running[i]?.ended, aborted(stop.signal)]);
+        if (stop.signal.aborted) return;
+        say(`${running[i]?.url} ended; it is started again`);
+        running[i] = await startVllm(optionsFor(ports[i] as number));
+        say(`${running[i]?.url} is back`);
+      }
+    });
+    await Promise.all(watched);
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+  } finally {
+    await Promise.all(running.map((server) => server.close()));
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    if (signal.aborted) done();
+    signal.addEventListener("abort", () => done(), { once: true });
+  });
+}
