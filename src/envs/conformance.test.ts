@@ -34,6 +34,7 @@ const SMALL: Readonly<Record<string, Options>> = {
   fetch_reach: { size: 64 },
   fetch_pick_and_place: { size: 64 },
   primitive_skill: { size: 64 },
+  navigation: { size: 64 },
 };
 const settings = ({ id, variants: [variant] }: Case): Options => ({
   ...SMALL[id.split("/")[0] ?? ""],
@@ -67,6 +68,7 @@ const SLOW: Readonly<Record<string, Budget>> = {
   fetch_reach: { seeds: 150, replies: 2000 },
   fetch_pick_and_place: { seeds: 60, replies: 2000, solved: 0.95 },
   primitive_skill: { seeds: 6, replies: 80 },
+  navigation: { seeds: 150, replies: 5000 },
 };
 function budget({ id }: Case): Budget {
   const slow = SLOW[id.split("/")[0] ?? ""];

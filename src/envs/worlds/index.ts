@@ -9,6 +9,7 @@ import { matchstickEquation } from "./matchstick-equation.ts";
 import { matchstickRotation } from "./matchstick-rotation.ts";
 import { maze2d } from "./maze-2d.ts";
 import { mentalRotation2d } from "./mental-rotation-2d.ts";
+import { navigation } from "./navigation.ts";
 import { patchReassembly } from "./patch-reassembly.ts";
 import { primitiveSkill } from "./primitive-skill.ts";
 import { slidingBlock } from "./sliding-block.ts";
@@ -34,5 +35,6 @@ export const builtinWorlds: readonly WorldDefinition[] = [
   sokoban,
   svg,
   primitiveSkill,
+  navigation,
   colorCodeword,
 ];
