@@ -13,6 +13,7 @@ import torch
 
 from .errors import ConfigError
 from .learner import Settings
+from .ranks import follow, join, tell
 from .server import Server, end_with_parent
 from .worker import Worker
 
@@ -46,11 +47,18 @@ def main() -> None:
         settings = Settings(device) if device.type == "cpu" else replace(settings, device=device)
     changes = dict(compute=DTYPES.get(given.dtype), pack_tokens=given.pack_tokens, compile=given.compile)
     settings = replace(settings, checkpointing=given.checkpointing, **{k: v for k, v in changes.items() if v is not None})
-    asyncio.run(serve(settings, key, given))
+    ranks = join()
+    if ranks > 1:
+        if settings.device.type == "cuda":
+            settings = replace(settings, device=torch.device("cuda", torch.cuda.current_device()))
+        if torch.distributed.get_rank() > 0:
+            follow()
+            os._exit(0)
+    asyncio.run(serve(settings, key, given, ranks))
 
 
-async def serve(settings: Settings, key: str, given: argparse.Namespace) -> None:
-    server = Server(Worker(settings, given.cache_bytes), key)
+async def serve(settings: Settings, key: str, given: argparse.Namespace, ranks: int) -> None:
+    server = Server(Worker(settings, given.cache_bytes, ranks), key)
     loop = asyncio.get_running_loop()
     if given.with_parent:
         end_with_parent(lambda: loop.call_soon_threadsafe(server.stopping.set))
@@ -62,6 +70,8 @@ async def serve(settings: Settings, key: str, given: argparse.Namespace) -> None
         await server.serve(given.host, given.port, announce)
     except OSError as problem:
         raise ConfigError(f"Can't listen on {given.host}:{given.port}: {problem}") from None
+    if ranks > 1:
+        tell(("stop", 0, None))
     os._exit(0)
 
 

@@ -9,7 +9,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Sequence, TypeVar
 
 import numpy as np
 import torch
@@ -24,7 +24,9 @@ from .losses import LossInputs, LossTerms, policy_loss, value_loss
 from .network import VALUE_HEAD, VISION_PREFIX, Freeze, Head, Network, Tokens
 from .optimizer import Optimizer, clip_scale
 from .seeds import value_head
+from .sharding import like, shard, whole, writes
 
+T = TypeVar("T")
 ARRAYS = ("advantages", "oldLogprobs", "referenceLogprobs", "returns", "oldValues")
 
 
@@ -37,6 +39,12 @@ class Datum:
     weights: np.ndarray
     temperature: float
     arrays: Mapping[str, np.ndarray]
+
+
+NOTHING = Datum(Tokens(np.zeros(1, dtype=np.int32)), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.float32), 1.0, {
+    name: np.zeros(1, dtype=np.float32) for name in ARRAYS
+})  # fmt: skip
+"""A sequence that weighs nothing: ranks without work take part in the others' collectives with it."""
 
 
 @dataclass(frozen=True)
@@ -113,14 +121,17 @@ def load_adapter(network: Network, tensors: Mapping[str, Tensor], where: str) ->
 
 
 class Learner:
-    def __init__(self, folder: str, settings: Settings, head: Head = "lm", lora: LoraSpec | None = None, freeze: Freeze | None = None, seed: int = 0) -> None:
+    def __init__(self, folder: str, settings: Settings, head: Head = "lm", lora: LoraSpec | None = None, freeze: Freeze | None = None, seed: int = 0, ranks: int = 1) -> None:
         self.settings = settings
         self.head: Head = head
         self.lora = lora
+        self.freeze: Freeze | None = freeze
         self.network = open_network(folder, head, settings, True, lora, freeze, seed)
         self.network.checkpointing = settings.checkpointing
         if settings.compile:
             compile_layers(self.network)
+        if ranks > 1:
+            shard(self.network, ranks)
         trained = {name: p for name, p in self.network.named().items() if p.requires_grad}
         self.trained = {ADAPTER_PREFIX + name: p for name, p in trained.items()} if lora else trained
         self.optimizer = Optimizer(self.trained, settings.compute)
@@ -134,30 +145,43 @@ class Learner:
 
     def forward(self, data: Sequence[Datum]) -> list[tuple[np.ndarray, np.ndarray | None]]:
         """(log-probabilities, entropy) or (values, None) of each datum; 0 where there is no target."""
-        self._check(data)
-        with torch.no_grad():
-            return run_forward(self.network, data, self.settings, self.seen if self.tower_frozen else None)
+        self.check(data)
+        members = plan(data, self.settings.pack_tokens)
+        found = self.forward_packs([[data[i] for i in pack] for pack in members])
+        return unplan(members, found, len(data))
 
     def forward_backward(self, data: Sequence[Datum], loss: Mapping[str, Any]) -> LossReport:
-        self._check(data)
-        if (loss["name"] == "value") != (self.head == "value"):
-            raise ConfigError("A critic learns with the loss value, and nothing else does.")
-        outputs: list[np.ndarray] = [np.zeros(0)] * len(data)
-        terms: list[LossTerms] = []
+        self.check(data)
+        self.check_loss(loss)
+        members = plan(data, self.settings.pack_tokens)
+        outputs, terms = self.learn_packs([[data[i] for i in pack] for pack in members], loss)
+        return self.settle(sum_up(terms, unplan(members, outputs, len(data))))
+
+    def forward_packs(self, packs: Sequence[Sequence[Datum]]) -> list[list[tuple[np.ndarray, np.ndarray | None]]]:
+        """Of each datum of each pack."""
+        with torch.no_grad():
+            return [run_pack(self.network, pack, self.seen if self.tower_frozen else None) for pack in packs]
+
+    def learn_packs(self, packs: Sequence[Sequence[Datum]], loss: Mapping[str, Any]) -> tuple[list[list[np.ndarray]], list[Sums]]:
+        """Adds to the gradients; what each datum of each pack gave, and the sums of each pack. An empty pack takes part without adding anything."""
+        outputs: list[list[np.ndarray]] = []
+        sums: list[Sums] = []
         try:
-            for members in plan(data, self.settings.pack_tokens):
-                asked = Asked.of([data[i] for i in members], self.network)
-                spread = [np.zeros(len(data[i].targets), dtype=np.float32) for i in members]
-                if asked.count:
-                    found, entropy = asked.run(self.network, self.seen if self.tower_frozen else None)
-                    inputs = asked.loss_inputs(self.network)
-                    with torch.no_grad():
-                        term = value_loss(loss, inputs, found) if entropy is None else policy_loss(loss, inputs, found, entropy)
-                    terms.append(term)
-                    self._backward(found, entropy, term)
+            for pack in packs:
+                asked = Asked.of(pack or [NOTHING], self.network)
+                spread = [np.zeros(len(datum.targets), dtype=np.float32) for datum in pack]
+                outputs.append(spread)
+                if asked.count == 0 and not self.network.sharded:
+                    continue
+                found, entropy = asked.run(self.network, self.seen if self.tower_frozen else None)
+                inputs = asked.loss_inputs(self.network)
+                with torch.no_grad():
+                    term = value_loss(loss, inputs, found) if entropy is None else policy_loss(loss, inputs, found, entropy)
+                self._backward(found, entropy, term)
+                if pack:
+                    sums.append(Sums.of(term))
                     asked.spread(found, spread)
-                for i, whole in zip(members, spread):
-                    outputs[i] = whole
+            return outputs, sums
         except torch.OutOfMemoryError:
             self._spoil_and_free()
             raise EngineError(
@@ -168,7 +192,8 @@ class Learner:
             # Some packs may have added their part.
             self.spoiled = True
             raise
-        report = sum_up(terms, outputs)
+
+    def settle(self, report: LossReport) -> LossReport:
         if not report.finite:
             self.spoiled = True
         return report
@@ -189,33 +214,53 @@ class Learner:
             parameter.grad = None
         self.spoiled = False
 
+    def spoil(self) -> None:
+        """A loss that was computed elsewhere was not finite: the next step must change nothing."""
+        self.spoiled = True
+
     def fresh_optimizer(self) -> None:
         self.optimizer.fresh()
 
-    def publish(self, spare: Network | None = None) -> tuple[Network, int]:
-        """The current weights as a network of their own, and their version; `spare` is one that nothing uses any more."""
+    def publish(self, spare: Network | None = None) -> tuple[Network | None, int]:
+        """The current weights as a network of their own, and their version; `spare` is one that nothing uses any more. Of several ranks, the
+        first has the network."""
         if self.head == "value":
             raise EngineError("A critic can't sample; publish the policy's learner.")
         if self.moved:
             self.version += 1
         self.moved = False
-        return snapshot(self.network, spare), self.version
+        if not self.network.sharded:
+            return snapshot(self.network, spare), self.version
+        if writes() and spare is None:
+            spare = open_network(self.network.folder, "lm", self.settings, trained=False, lora=self.lora, freeze=self.freeze).requires_grad_(False)
+        into = {} if spare is None else spare.named()
+        with torch.no_grad():
+            for name, parameter in self.network.named().items():
+                full = whole(parameter.detach())
+                if name in into:
+                    into[name].copy_(full)
+        return spare, self.version
 
     def export(self, folder: str) -> None:
-        files.write_whole(Path(folder), lambda to, _: self._write(to))
+        tensors = self._tensors()
+        if writes():
+            files.write_whole(Path(folder), lambda to, _: self._write(to, tensors))
 
     def checkpoint(self, folder: str) -> None:
+        tensors = self._tensors()
+        state = _gathered({f"first.{name}": tensor for name, tensor in self.optimizer.first.items()})
+        state |= _gathered({f"second.{name}": tensor for name, tensor in self.optimizer.second.items()})
+        counters = {"step": self.optimizer.step, "version": self.version, "moved": 1 if self.moved else 0}
+        state |= {name: files.scalar(value) for name, value in counters.items()}
+
         def write(to: Path, beside: Any) -> None:
-            self._write(to)
+            self._write(to, tensors)
             if self.head == "value" and self.lora is None:
-                files.write_tensors(beside(files.VALUE_FILE), {VALUE_HEAD: self.network.score.weight})  # type: ignore[union-attr]
-            state = {f"first.{name}": tensor for name, tensor in self.optimizer.first.items()}
-            state |= {f"second.{name}": tensor for name, tensor in self.optimizer.second.items()}
-            counters = {"step": self.optimizer.step, "version": self.version, "moved": 1 if self.moved else 0}
-            state |= {name: files.scalar(value) for name, value in counters.items()}
+                files.write_tensors(beside(files.VALUE_FILE), {VALUE_HEAD: tensors[VALUE_HEAD]})
             files.write_tensors(beside(files.STATE_FILE), state)
 
-        files.write_whole(Path(folder), write)
+        if writes():
+            files.write_whole(Path(folder), write)
 
     def restore(self, folder: str) -> None:
         """Everything is read and checked before anything is overwritten."""
@@ -248,7 +293,8 @@ class Learner:
         _copy_in(into, tensors, folder)
         self.optimizer.fresh()
         for (kind, name), found in moments.items():
-            getattr(self.optimizer, kind)[name].copy_(found)
+            state_of = getattr(self.optimizer, kind)[name]
+            state_of.copy_(like(found, state_of))
         counter = lambda name, otherwise: float(state[name][0]) if name in state else otherwise  # noqa: E731
         self.optimizer.step = int(counter("step", 0))
         self.version = int(counter("version", 0))
@@ -256,14 +302,19 @@ class Learner:
         self.seen.clear()
         self.discard()
 
-    def _write(self, to: Path) -> None:
+    def _tensors(self) -> dict[str, Tensor]:
+        """What is written: the adapter, or all weights, in 32 bits."""
+        if self.lora is not None:
+            return _gathered(adapter_parameters(self.network))
+        return _gathered(self.network.named())
+
+    def _write(self, to: Path, tensors: dict[str, Tensor]) -> None:
         source = Path(self.network.folder)
         if self.lora is not None:
-            tensors: dict[str, Tensor] = {name: p for name, p in adapter_parameters(self.network).items()}
-            files.write_tensors(to / WEIGHTS, {name: tensor.float() for name, tensor in tensors.items()})
+            files.write_tensors(to / WEIGHTS, tensors)
             (to / CONFIG).write_text(json.dumps(config_json(self.lora, list(tensors), self.network.folder), indent=2) + "\n")
             return
-        weights: dict[str, Tensor] = {name: p.detach().float() for name, p in self.network.named().items() if name != VALUE_HEAD}
+        weights = {name: tensor for name, tensor in tensors.items() if name != VALUE_HEAD}
         if self.head == "value" and not self.network.config.tie_word_embeddings:
             kept = files.read_weights(source).get("lm_head.weight")
             if kept is not None:
@@ -275,11 +326,16 @@ class Learner:
         if entropy is not None and term.entropy_slopes is not None:
             roots.append(entropy)
             slopes.append(term.entropy_slopes.to(entropy.dtype))
-        torch.autograd.backward(roots, slopes)
+        # Ranks' gradients are averaged where they are summed elsewhere.
+        torch.autograd.backward(roots, [slope * self.network.ranks for slope in slopes] if self.network.sharded else slopes)
 
-    def _check(self, data: Sequence[Datum]) -> None:
+    def check(self, data: Sequence[Datum]) -> None:
         for datum in data:
             check_datum(datum, self.network)
+
+    def check_loss(self, loss: Mapping[str, Any]) -> None:
+        if (loss["name"] == "value") != (self.head == "value"):
+            raise ConfigError("A critic learns with the loss value, and nothing else does.")
 
     def _spoil_and_free(self) -> None:
         self.discard()
@@ -349,20 +405,25 @@ class Asked:
             at += len(place)
 
 
-def run_forward(network: Network, data: Sequence[Datum], settings: Settings, seen: FeatureCache | None) -> list[tuple[np.ndarray, np.ndarray | None]]:
-    results: list[tuple[np.ndarray, np.ndarray | None]] = [(np.zeros(0), None)] * len(data)
-    for members in plan(data, settings.pack_tokens):
-        asked = Asked.of([data[i] for i in members], network)
-        outputs = [np.zeros(len(data[i].targets), dtype=np.float32) for i in members]
-        entropies = [np.zeros_like(output) for output in outputs] if network.head == "lm" else None
-        if asked.count:
-            found, entropy = asked.run(network, seen)
+def run_pack(network: Network, data: Sequence[Datum], seen: FeatureCache | None) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    """(log-probabilities, entropy) or (values, None) of each datum of one pack."""
+    asked = Asked.of(data or [NOTHING], network)
+    outputs = [np.zeros(len(datum.targets), dtype=np.float32) for datum in data]
+    entropies = [np.zeros_like(output) for output in outputs]
+    if asked.count or network.sharded:
+        found, entropy = asked.run(network, seen)
+        if data:
             asked.spread(found, outputs)
-            if entropy is not None and entropies is not None:
+            if entropy is not None:
                 asked.spread(entropy, entropies)
-        for place, i in enumerate(members):
-            results[i] = (outputs[place], None if entropies is None else entropies[place])
-    return results
+    if network.head == "value":
+        return [(output, None) for output in outputs]
+    return list(zip(outputs, entropies))
+
+
+def run_forward(network: Network, data: Sequence[Datum], settings: Settings, seen: FeatureCache | None) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    members = plan(data, settings.pack_tokens)
+    return unplan(members, [run_pack(network, [data[i] for i in pack], seen) for pack in members], len(data))
 
 
 def plan(data: Sequence[Datum], pack_tokens: int) -> list[list[int]]:
@@ -381,15 +442,34 @@ def plan(data: Sequence[Datum], pack_tokens: int) -> list[list[int]]:
     return packs
 
 
-def sum_up(terms: Sequence[LossTerms], outputs: list[np.ndarray]) -> LossReport:
-    sums: dict[str, tuple[float, float]] = {}
-    for term in terms:
-        for name, (value, count) in term.metrics.items():
-            known = sums.get(name, (0.0, 0.0))
-            sums[name] = (known[0] + float(value), known[1] + float(count))
-    metrics = {name: value / count for name, (value, count) in sums.items() if count > 0}
-    tokens = sum(int(term.tokens) for term in terms)
-    return LossReport(sum(float(term.loss) for term in terms), tokens, metrics, outputs)
+def unplan(members: Sequence[Sequence[int]], found: Sequence[Sequence[T]], count: int) -> list[T]:
+    """What was found pack by pack, in the order of the data."""
+    places = {i: value for pack, values in zip(members, found) for i, value in zip(pack, values)}
+    return [places[i] for i in range(count)]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What a loss says of a pack, as plain numbers."""
+
+    loss: float
+    tokens: int
+    metrics: dict[str, tuple[float, float]]
+
+    @staticmethod
+    def of(terms: LossTerms) -> Sums:
+        metrics = {name: (float(value), float(count)) for name, (value, count) in terms.metrics.items()}
+        return Sums(float(terms.loss), int(terms.tokens), metrics)
+
+
+def sum_up(sums: Sequence[Sums], outputs: list[np.ndarray]) -> LossReport:
+    totals: dict[str, tuple[float, float]] = {}
+    for one in sums:
+        for name, (value, count) in one.metrics.items():
+            known = totals.get(name, (0.0, 0.0))
+            totals[name] = (known[0] + value, known[1] + count)
+    metrics = {name: value / count for name, (value, count) in totals.items() if count > 0}
+    return LossReport(sum(one.loss for one in sums), sum(one.tokens for one in sums), metrics, outputs)
 
 
 def snapshot(network: Network, spare: Network | None = None) -> Network:
@@ -422,4 +502,14 @@ def _copy_in(into: Mapping[str, nn.Parameter], tensors: Mapping[str, Tensor], wh
             raise DataError(f"{where} {what} {name}. Check that it belongs to this model.")
     with torch.no_grad():
         for name, parameter in into.items():
-            parameter.copy_(tensors[name])
+            parameter.copy_(like(tensors[name], parameter))
+
+
+def _gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Whole and on the host, where this rank writes them."""
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        full = whole(tensor.detach())
+        if writes():
+            found[name] = full.float().cpu()
+    return found

@@ -80,6 +80,8 @@ class Network(nn.Module):
         self.head: Head = head
         self.compute = compute
         self.device = device
+        self.ranks = 1
+        """How many hold a piece of it."""
         self.checkpointing = False
         """Activations of a layer are computed again in the backward pass instead of kept."""
         kind = read_kind(folder)
@@ -115,6 +117,10 @@ class Network(nn.Module):
     @property
     def visual(self) -> nn.Module:
         return self.model.model.visual
+
+    @property
+    def sharded(self) -> bool:
+        return self.ranks > 1
 
     @property
     def context(self) -> int:
@@ -168,10 +174,14 @@ class Network(nn.Module):
         `features`: those of the pack's pictures, where the tower is frozen."""
         if features is None and pack.frames:
             features = self.encode(pack.frames)
+        # Before the layers, as pictures are: ranks must gather in one order.
+        nothing = self._look_away() if features is None and self.sharded and any(p.requires_grad for p in self.visual.parameters()) else None
         hidden = self.hidden(pack, features)[wanted]
+        if nothing is not None:
+            hidden = hidden + nothing
         hidden = norm(self.language.norm, hidden)
         if self.score is not None:
-            return linear(self.score, hidden.float()).flatten(), None
+            return linear(self.score, hidden.float()).sum(-1), None
         return token_scores(hidden, self.output_weight(), targets, inverse, self.banned)
 
     def output_weight(self) -> Tensor:
@@ -220,6 +230,13 @@ class Network(nn.Module):
         if geometry.back is not None:
             main = main[geometry.back]
         return Features(main, tuple(levels))
+
+    def _look_away(self) -> Tensor:
+        """Nothing, computed by the whole tower: ranks without pictures must take part in the collectives of those that have some."""
+        side = self.format.merge
+        patches = torch.zeros(side * side, 3 * self.format.temporal * self.format.patch**2, device=self.device)
+        seen = self.encode_patches(patches, [(side, side)])
+        return 0 * sum(level.sum() for level in (seen.main, *seen.deepstack))
 
     def _through(self, layer: nn.Module, x: Tensor, cos: Tensor, sin: Tensor, segments: Segments) -> Tensor:
         if self.checkpointing and torch.is_grad_enabled():

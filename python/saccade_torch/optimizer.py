@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from .adapters import ADAPTER_PREFIX
 from .network import VALUE_HEAD, VISION_PREFIX
+from .sharding import like, whole
 
 Group = Literal["vision", "merger", "language", "embedding", "head", "lora"]
 QUINTIC = (3.4445, -4.775, 2.0315)
@@ -58,7 +59,7 @@ class Optimizer:
 
     def grad_norm(self) -> float:
         norms = torch._foreach_norm([gradient for _, gradient in self._gradients()])
-        total = torch.linalg.vector_norm(torch.stack([_whole(norm) for norm in norms]).double())
+        total = torch.linalg.vector_norm(torch.stack([whole(norm) for norm in norms]).double())
         return float(total)
 
     def apply(self, options: Options, scale: float) -> None:
@@ -96,12 +97,12 @@ class Optimizer:
         parameter, momentum = self.parameters[name], self.first[name]
         gradient = parameter.grad
         momentum.mul_(beta).add_(gradient)
-        direction = _whole(torch.add(gradient, momentum, alpha=beta))
+        direction = whole(torch.add(gradient, momentum, alpha=beta))
         moved = orthogonalize(direction, self.muon_dtype)
         rows, columns = moved.shape
         if decay != 0:
             parameter.mul_(1 - rate * decay)
-        parameter.add_(_like(moved.to(parameter.dtype), parameter), alpha=-rate * max(1.0, rows / columns) ** 0.5)
+        parameter.add_(like(moved.to(parameter.dtype), parameter), alpha=-rate * max(1.0, rows / columns) ** 0.5)
 
     def _gradients(self) -> Iterator[tuple[str, Tensor]]:
         """A parameter that no loss reached has a gradient of zeros, as if it had been reached."""
@@ -141,16 +142,3 @@ def rate_of(group: Group, matrix: bool, options: Options) -> float:
     if own is None:
         return base
     return base * own / rate if group in ("vision", "merger", "language") and rate > 0 else own
-
-
-def _whole(tensor: Tensor) -> Tensor:
-    """Of a tensor that lies in pieces on several ranks, all of it."""
-    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
-
-
-def _like(whole: Tensor, parameter: Tensor) -> Tensor:
-    if not hasattr(parameter, "full_tensor"):
-        return whole
-    from torch.distributed.tensor import distribute_tensor
-
-    return distribute_tensor(whole, parameter.device_mesh, parameter.placements)

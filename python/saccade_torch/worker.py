@@ -18,6 +18,7 @@ from .draw import SamplingParams
 from .errors import EngineError, SaccadeError
 from .frames import FrameStore
 from .learner import Learner, Settings, open_frozen
+from .ranks import Leader, tell
 from .sampler import Request, Sample, Sampler
 
 Body = Mapping[str, Any]
@@ -60,7 +61,7 @@ class SamplerThread(threading.Thread):
 
 @dataclass
 class LearnerEntry:
-    learner: Learner
+    learner: Learner | Leader
     spares: list[Sampler] = field(default_factory=list)
     """Samplers that nothing uses any more: the next version is written over their weights."""
     last_call: int = -1
@@ -75,8 +76,9 @@ class SamplerEntry:
 
 
 class Worker:
-    def __init__(self, settings: Settings, cache_bytes: int | None = None) -> None:
+    def __init__(self, settings: Settings, cache_bytes: int | None = None, ranks: int = 1) -> None:
         self.settings = settings
+        self.ranks = ranks
         self.cache_bytes = cache_bytes
         self.frames = FrameStore()
         self.learners: dict[int, LearnerEntry] = {}
@@ -110,7 +112,8 @@ class Worker:
     async def open_learner(self, given: Body) -> dict[str, Any]:
         lora = given.get("lora")
         spec = None if lora is None else LoraSpec.read(lora)
-        make = lambda: Learner(given["folder"], self.settings, given.get("head") or "lm", spec, given.get("freeze"), given["seed"])  # noqa: E731
+        kind = Leader if self.ranks > 1 else Learner
+        make = lambda: kind(given["folder"], self.settings, given.get("head") or "lm", spec, given.get("freeze"), given["seed"])  # noqa: E731
         learner = await self.learn(make)
         id = self.number()
         self.learners[id] = LearnerEntry(learner)
@@ -153,13 +156,13 @@ class Worker:
             return {"loss": report.loss, "finite": report.finite, "metrics": metrics, "outputs": [wire.raw(a) for a in report.outputs]}
         if op == "step":
             if given.get("spoiled"):
-                # A loss that was computed elsewhere was not finite.
-                learner.spoiled = True
+                await self.learn(learner.spoil)
             return dict(await self.learn(lambda: learner.step(given["optimizer"])))
         if op == "publish":
             spare = entry.spares.pop() if entry.spares else None
             network, version = await self.learn(lambda: learner.publish(spare and spare.network))
             if spare is None:
+                assert network is not None
                 spare = Sampler(network, self.settings, version, self.cache_bytes)
             else:
                 spare.renew(version)
@@ -173,6 +176,8 @@ class Worker:
         }
         if op == "close":
             del self.learners[given["learner"]]
+            if isinstance(learner, Leader):
+                await self.learn(lambda: tell(("close", learner.id, None)))
             return {}
         if op not in plain:
             raise EngineError(f"A learner has no {op}. Use the same version of saccade on both sides.")

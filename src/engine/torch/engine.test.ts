@@ -179,6 +179,31 @@ describe.runIf(TORCH)("the PyTorch worker", () => {
     await learner.close();
   });
 
+  test("two processes under torchrun learn what one learns, and end with us", async () => {
+    const both = cpuEngine({ processes: 2, packTokens: 32 });
+    const steps = [];
+    for (const where of [engine, both.engine]) {
+      const learner = await where.learner({ folder: model.folder, seed: 0 });
+      const report = await learner.forwardBackward(data, CE);
+      const moved = await learner.step({ ...STEP, epsilon: 1e-3 });
+      const after = await learner.forward(data);
+      const sampler = await learner.publish();
+      const { ids } = await sampler.sample(prompt(), { ...params, temperature: 0 }, { sequence: "a" });
+      steps.push({ report, moved, after, ids });
+      await learner.close();
+    }
+    const [one, two] = steps;
+    expect(Math.abs(two!.report.loss / one!.report.loss - 1)).toBeLessThan(1e-4);
+    expect(Math.abs(two!.moved.gradNorm / one!.moved.gradNorm - 1)).toBeLessThan(1e-3);
+    for (const [d, { logprobs }] of one!.after.entries())
+      for (const [i, value] of logprobs!.entries())
+        expect(Math.abs(two!.after[d]!.logprobs![i]! - value)).toBeLessThan(1e-3);
+    expect(two!.ids).toEqual(one!.ids);
+    const pid = both.worker.pid!;
+    await both.engine.close();
+    expect(() => process.kill(pid, 0)).toThrow(/ESRCH/);
+  });
+
   test("a Python that is none, or has no PyTorch, is told with what to do", async () => {
     for (const python of [join(model.root, "no-python"), process.execPath]) {
       const broken = await openEngine({ name: "torch", python });

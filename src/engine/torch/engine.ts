@@ -86,6 +86,7 @@ const settings = z.strictObject({
   cacheBytes: count,
   compile: z.boolean().optional(),
   checkpointing: z.boolean().optional(),
+  processes: count,
   threads: count,
 }) satisfies z.ZodType<WorkerSettings>;
 

@@ -23,6 +23,8 @@ export type WorkerSettings = {
   readonly cacheBytes?: number | undefined;
   readonly compile?: boolean | undefined;
   readonly checkpointing?: boolean | undefined;
+  /** Processes on this machine, one for each GPU: the learner's weights lie in pieces over them. */
+  readonly processes?: number | undefined;
   /** CPU threads. */
   readonly threads?: number | undefined;
 };
@@ -82,7 +84,7 @@ export class LocalWorker implements WorkerSource {
   #start() {
     const key = randomBytes(24).toString("hex");
     const python = this.#settings.python ?? defaultPython();
-    const child = spawn(python, ["-m", "saccade_torch", "--with-parent", ...flags(this.#settings)], {
+    const child = spawn(python, [...launch(this.#settings), "--with-parent", ...flags(this.#settings)], {
       env: {
         ...process.env,
         PYTHONPATH: [packageFolder(), process.env.PYTHONPATH]
@@ -178,6 +180,12 @@ export class RemoteWorker implements WorkerSource {
   async close(): Promise<void> {
     this.#connection.close();
   }
+}
+
+/** Several processes are torchrun's business; the first of them speaks to us. */
+function launch({ processes = 1 }: WorkerSettings): string[] {
+  const run = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", String(processes)];
+  return [...(processes > 1 ? run : []), "-m", "saccade_torch"];
 }
 
 function flags(settings: WorkerSettings): string[] {

@@ -1,0 +1,148 @@
+"""Several processes as one learner: rank 0 speaks to the outside, the others follow. Every call of a learner is told to all ranks and done by all; the packs
+of a batch are dealt out, and a rank that runs out of packs takes part with one that weighs nothing. Started by torchrun.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from .learner import Datum, Learner, LossReport, Sums, plan, sum_up, unplan
+from .network import Network
+
+
+def join() -> int:
+    """How many ranks there are; more than one where torchrun started us."""
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    if count > 1:
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    return count
+
+
+def tell(message: Any) -> None:
+    dist.broadcast_object_list([message], src=0)
+
+
+def follow() -> None:
+    """What ranks other than the first do, until they are told to stop."""
+    learners: dict[int, Learner] = {}
+    while True:
+        box: list[Any] = [None]
+        dist.broadcast_object_list(box, src=0)
+        op, id, given = box[0]
+        if op == "stop":
+            return
+        if op == "open":
+            learners[id] = Learner(*given, ranks=dist.get_world_size())
+        elif op == "close":
+            learners.pop(id, None)
+        elif op == "forward":
+            collect(learners[id].forward_packs(dealt(None)))
+        elif op == "learn":
+            outputs, sums = learners[id].learn_packs(dealt(None), given)
+            _settle_all(learners[id], collect((outputs, sums)))
+        else:
+            getattr(learners[id], op)(*given)
+
+
+class Leader:
+    """A learner over all ranks, with the face of `Learner`."""
+
+    _next = 0
+
+    def __init__(self, *given: Any) -> None:
+        Leader._next += 1
+        self.id = Leader._next
+        tell(("open", self.id, given))
+        self.ranks = dist.get_world_size()
+        self.own = Learner(*given, ranks=self.ranks)
+        self.head = self.own.head
+
+    def forward(self, data: Sequence[Datum]) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        self.own.check(data)
+        members, shares = self._deal(data)
+        tell(("forward", self.id, None))
+        mine = self.own.forward_packs(dealt(shares))
+        found = collect(mine)
+        return unplan(members, _undeal(found, len(members)), len(data))
+
+    def forward_backward(self, data: Sequence[Datum], loss: Mapping[str, Any]) -> LossReport:
+        self.own.check(data)
+        self.own.check_loss(loss)
+        members, shares = self._deal(data)
+        tell(("learn", self.id, dict(loss)))
+        found = collect(self.own.learn_packs(dealt(shares), loss))
+        outputs = _undeal([outputs for outputs, _ in found], len(members))
+        report = sum_up(_sums(found), unplan(members, outputs, len(data)))
+        return _settle_all(self.own, found, report)
+
+    def step(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        tell(("step", self.id, (dict(options),)))
+        return self.own.step(options)
+
+    def publish(self, spare: Network | None = None) -> tuple[Network | None, int]:
+        tell(("publish", self.id, ()))
+        return self.own.publish(spare)
+
+    def discard(self) -> None:
+        self._all("discard")
+
+    def fresh_optimizer(self) -> None:
+        self._all("fresh_optimizer")
+
+    def export(self, folder: str) -> None:
+        self._all("export", folder)
+
+    def checkpoint(self, folder: str) -> None:
+        self._all("checkpoint", folder)
+
+    def restore(self, folder: str) -> None:
+        self._all("restore", folder)
+
+    def spoil(self) -> None:
+        self._all("spoil")
+
+    def _all(self, op: str, *given: Any) -> None:
+        tell((op, self.id, given))
+        getattr(self.own, op)(*given)
+
+    def _deal(self, data: Sequence[Datum]) -> tuple[list[list[int]], list[list[list[Datum]]]]:
+        """Packs in turn to the ranks, as many to each; who has none left gets an empty one."""
+        members = plan(data, self.own.settings.pack_tokens)
+        packs = [[data[i] for i in pack] for pack in members]
+        packs += [[] for _ in range(-len(packs) % self.ranks)]
+        return members, [packs[rank :: self.ranks] for rank in range(self.ranks)]
+
+
+def dealt(shares: list[list[list[Datum]]] | None) -> list[list[Datum]]:
+    """This rank's packs; the first rank has everybody's."""
+    box: list[Any] = [None]
+    dist.scatter_object_list(box, shares, src=0)
+    return box[0]  # type: ignore[no-any-return]
+
+
+def collect(mine: Any) -> list[Any]:
+    """Everybody's, on every rank."""
+    box: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(box, mine)
+    return box
+
+
+def _undeal(found: Sequence[Sequence[Any]], count: int) -> list[Any]:
+    ranks = len(found)
+    return [found[i % ranks][i // ranks] for i in range(count)]
+
+
+def _sums(found: Sequence[tuple[Any, Sequence[Sums]]]) -> list[Sums]:
+    return [one for _, sums in found for one in sums]
+
+
+def _settle_all(learner: Learner, found: list[Any], report: LossReport | None = None) -> LossReport:
+    """All ranks come to the same verdict on a loss."""
+    return learner.settle(report or sum_up(_sums(found), []))
