@@ -137,6 +137,24 @@ describe("Records", () => {
     expect(await env.reset(1)).toMatchObject([{ content: [{ text: "2+3" }] }]);
   });
 
+  test("of SkyRL's shape are played from Parquet, pictures and all", async () => {
+    const env = put(
+      "colours.mjs",
+      `import { defineTask } from "saccade";
+       import { fromOpenAI } from "saccade/images";
+       const prompt = (row) => fromOpenAI(row.prompt);
+       const reward = (reply, row) => (reply === row.reward_spec.ground_truth ? 1 : 0);
+       export default defineTask({ id: "colours", data: [{}], prompt, reward });`,
+    );
+    const records = new URL("./golden/records.parquet", import.meta.url).pathname;
+    const { rows, envs } = await openSource({ records, env });
+    expect(rows).toHaveLength(3);
+    const made = await makeEnv(env, envs[0]?.options);
+    const [, asked] = await made.reset(2);
+    expect(asked?.content).toMatchObject([{ type: "image", image: { width: 4, height: 2 } }, { type: "text" }]);
+    expect(await made.step("red")).toMatchObject({ success: true, rewards: [{ name: "task", value: 1 }] });
+  });
+
   test("an environment that has rows of its own is such a source without a file", async () => {
     expect(await openSource({ env: TASK })).toMatchObject({ kind: "env", rows: { length: 3 }, data: {} });
     expect(await openSource({ env: "frozen_lake" })).toEqual({
