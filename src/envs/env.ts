@@ -6,6 +6,7 @@ import type { Awaitable, Json } from "../core/json.ts";
 import type { Message } from "../core/message.ts";
 import type { Action } from "./action.ts";
 import type { Section, Span } from "./protocol.ts";
+import type { Fact } from "./world.ts";
 
 /**
  * A named part of a turn's reward, weight applied. It is credited to the token that ends `span` (of the reply), without one to the
@@ -33,6 +34,8 @@ export type StepInfo = {
   readonly span?: Span;
   /** What stands in the tags of the reply. */
   readonly sections?: Readonly<Record<string, Section>>;
+  /** What was so before the actions and after them, where the protocol asks a model to say it. */
+  readonly facts?: { readonly before: readonly Fact[]; readonly after: readonly Fact[] };
   /** False when no action could be read from the reply. */
   readonly parsed: boolean;
   readonly wellFormed: boolean;

@@ -13,7 +13,8 @@ import type { Protocol } from "./protocol.ts";
 import { makeProtocol } from "./protocols/index.ts";
 import type { World } from "./world.ts";
 import { type Scorer, WorldEnv } from "./world-env.ts";
-import { type WorldModelPay, worldBaseline, worldModelScorer } from "./world-model/scorer.ts";
+import type { Baseline } from "./world-model/score.ts";
+import { type Things, type WorldModelPay, worldBaseline, worldModelScorer } from "./world-model/scorer.ts";
 
 export type Definition = WorldDefinition | EnvDefinition;
 export type Options = Readonly<Record<string, unknown>>;
@@ -172,7 +173,23 @@ export async function makeWorldEnv(name: string, options: EnvOptions & Options =
   });
 }
 
+/** The kinds of things in a world, and what describing them without looking earns. */
+export async function worldModelOf(name: string, options: EnvOptions & Options = {}): Promise<WorldModel> {
+  const { definition, difficulty } = find(name);
+  if (definition.kind === "env") throw new ConfigError(`"${name}" is not made of a world and a protocol.`);
+  const known = Object.keys(envOptionsShape);
+  const forWorld = Object.fromEntries(Object.entries(options).filter(([key]) => !known.includes(key)));
+  return modelOf(definition, worldOptions(definition, difficulty, forWorld, known));
+}
+
+type WorldModel = { readonly things: Things; readonly baseline: Baseline };
+
 async function modelScorer(definition: WorldDefinition, options: Options, pay: WorldModelPay): Promise<Scorer> {
+  const { things, baseline } = await modelOf(definition, options);
+  return worldModelScorer(things, pay, baseline);
+}
+
+async function modelOf(definition: WorldDefinition, options: Options): Promise<WorldModel> {
   const { id, things, create } = definition;
   if (things === undefined) {
     throw new ConfigError(
@@ -180,8 +197,7 @@ async function modelScorer(definition: WorldDefinition, options: Options, pay: W
     );
   }
   const make = async () => create(options);
-  const baseline = await worldBaseline(JSON.stringify([id, things, options]), things, make);
-  return worldModelScorer(things, pay, baseline);
+  return { things, baseline: await worldBaseline(JSON.stringify([id, things, options]), things, make) };
 }
 
 function resolveProtocol(

@@ -90,6 +90,8 @@ export class WorldEnv implements Env {
     const parsed = this.protocol.parse(reply, this.world.actions);
     const score = this.options.score;
     const said = [...((await score?.({ when: "before", reply, parsed, world: this.world })) ?? [])];
+    const facts = async () => (this.protocol.says?.length ? this.world.facts?.() : undefined);
+    const before = await facts();
     const played: Action[] = [];
     const feedback: string[] = [];
     let valid = parsed.actions.length > 0;
@@ -126,6 +128,7 @@ export class WorldEnv implements Env {
         played: played.map((action) => this.#inWords(action)),
         ...(parsed.span && played.length > 0 && { span: parsed.span }),
         ...(Object.keys(parsed.sections).length > 0 && { sections: parsed.sections }),
+        ...(before && { facts: { before, after: (await facts()) ?? [] } }),
         parsed: parsed.actions.length > 0,
         wellFormed: parsed.wellFormed,
         valid,

@@ -1,4 +1,5 @@
 /** Any model on any environment: presets, results and reports. */
+export { type ChatJudge, type ChatJudgeOptions, chatJudge } from "./chat-judge.ts";
 export * from "./evaluate.ts";
 export { reportMarkdown } from "./markdown.ts";
 export { type EvalModel, type ModelOptions, openModel, parseModel, type Sampling } from "./models.ts";

@@ -228,7 +228,7 @@ function stoppable(outer?: AbortSignal): { signal: AbortSignal; stop: (reason: u
 }
 
 /** A counting semaphore, first come, first served. */
-class Permits {
+export class Permits {
   #free: number;
   readonly #waiting: (() => void)[] = [];
 

@@ -37,8 +37,15 @@ export function worldModelScorer(things: Things, pay: WorldModelPay, { base }: B
     const unchanged = when === "after" ? matchClaims(before, truth, weights).f1 : 0;
     if (when === "before") before = truth;
     if (pay[name] === 0 || section === undefined || !parsed.wellFormed) return [];
-    return [partOf(name, pay[name], section, { words, weights, truth, base, floor: Math.max(base, unchanged) })];
+    return [partOf(name, pay[name], section, { words, weights, truth, base, unchanged })];
   };
+}
+
+/** What F1 is worth, 1 for all of it, beyond what guessing earns and beyond what saying that all stays as it is would. */
+export function gainOver(f1: number, base: number, unchanged: number): number {
+  const floor = Math.max(base, unchanged);
+  // Below the floor the loss is counted on the world's own scale: where little can be gained, little is at stake.
+  return f1 > floor ? (f1 - floor) / (1 - floor) : (f1 - floor) / (1 - base);
 }
 
 type Measure = {
@@ -46,17 +53,16 @@ type Measure = {
   readonly weights: KindWeights;
   readonly truth: readonly Placed[];
   readonly base: number;
-  /** F1 that earns nothing. */
-  readonly floor: number;
+  /** F1 of saying that all stays as it is. */
+  readonly unchanged: number;
 };
 
 function partOf(name: string, pay: number, section: Section, measure: Measure): RewardPart {
-  const { words, weights, truth, base, floor } = measure;
+  const { words, weights, truth, base, unchanged } = measure;
   const claims = readClaims(section.text, words);
   if (claims.length === 0) return { name, value: 0, span: section.span };
   const { f1, right } = matchClaims(claims, truth, weights);
-  // Below the floor the loss is counted on the world's own scale: where little can be gained, little is at stake.
-  const gain = f1 > floor ? (f1 - floor) / (1 - floor) : (f1 - floor) / (1 - base);
+  const gain = gainOver(f1, base, unchanged);
   const at = section.span[0];
   const marks = claims.map(({ span }, i) => ({
     span: [at + span[0], at + span[1]] as const,
