@@ -5,6 +5,7 @@ The SDK is used as it comes from PyPI. What it finds is judged by src/serve/tink
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import sys
@@ -81,7 +82,18 @@ scored = sampler.compute_logprobs(prompt).result()
 found["scores"] = {"learner": scores, "sampler": scored}
 
 params = types.SamplingParams(max_tokens=6, temperature=0.7, seed=2**63 - 5, stop=[])
-drawn = sampler.sample(types.ModelInput(chunks=chunks), 3, params, topk_sample_logprobs=2, include_prompt_logprobs=True).result()
+known = inspect.signature(sampler.sample).parameters
+picture_prompt = types.ModelInput(chunks=chunks)
+newer = {"topk_sample_logprobs": 2, "target_prompt_logprobs": tensor([[target, 71] for target in targets[:-1]], "int64")}
+newer = {name: value for name, value in newer.items() if name in known}
+drawn = sampler.sample(
+    picture_prompt, 3, params, include_prompt_logprobs=True, topk_prompt_logprobs=3, **newer
+).result()
+if "target_prompt_logprobs" in newer:
+    asked = drawn.target_prompt_logprobs
+    found["targets"] = {"shape": asked.shape, "first": asked.data[::2], "second": asked.data[1::2]}
+    found["top_samples"] = [len(row or []) for row in drawn.sequences[0].topk_logprobs or []] if hasattr(drawn.sequences[0], "topk_logprobs") else None
+found["prompt"] = {"logprobs": drawn.prompt_logprobs, "top": drawn.topk_prompt_logprobs}
 again = sampler.sample(types.ModelInput(chunks=chunks), 3, params).result()
 found["samples"] = [
     {
@@ -92,7 +104,6 @@ found["samples"] = [
     }
     for one, other in zip(drawn.sequences, again.sequences, strict=True)
 ]
-found["prompt_logprobs"] = len(drawn.prompt_logprobs or [])
 
 # A step moves the learner; the sampler is a snapshot and stays.
 client.forward_backward([supervised], "cross_entropy").result()
@@ -158,7 +169,8 @@ for _ in range(4):
     other.optim_step(adam).result()
 found["custom"] = custom
 
-saved = client.save_state("first", ttl_seconds=3600, user_metadata={"note": "kept"}).result().path
+note = {"user_metadata": {"note": "kept"}} if "user_metadata" in inspect.signature(client.save_state).parameters else {}
+saved = client.save_state("first", ttl_seconds=3600, **note).result().path
 named = client.save_weights_for_sampler("first").result().path
 found["paths"] = [saved, named]
 

@@ -139,10 +139,24 @@ export type SampledSequence = {
 /** Marks an empty cell of a table of likeliest ids. */
 const NO_LOGPROB = -99999;
 
+/** In the layout of the question. */
+export type TargetScores = {
+  readonly values: Float32Array;
+  readonly shape: readonly number[];
+  readonly sparse?: { readonly starts: readonly number[]; readonly columns: readonly number[] };
+};
+
+export type PromptScores = {
+  readonly prompt?: Float32Array | undefined;
+  readonly top?: readonly (readonly TopLogprob[])[] | undefined;
+  readonly topCount: number;
+  readonly targets?: TargetScores | undefined;
+};
+
 export function encodeSamples(
   sequences: readonly SampledSequence[],
-  promptLogprobs: Float32Array | undefined,
   topCount: number,
+  { prompt, top: promptTop, topCount: promptCount, targets }: PromptScores,
 ): Uint8Array {
   const writer = new Writer();
   for (const { stop, ids, logprobs, top } of sequences) {
@@ -153,8 +167,23 @@ export function encodeSamples(
     if (top !== undefined && topCount > 0) sequence.message(4, topTable(top, topCount));
     writer.message(1, sequence);
   }
-  if (promptLogprobs !== undefined) writer.bytes(2, raw(promptLogprobs));
+  if (prompt !== undefined) writer.bytes(2, raw(prompt));
+  if (promptTop !== undefined) writer.message(3, topTable(promptTop, promptCount));
+  if (targets !== undefined) writer.message(5, tensorOf(targets));
   return writer.finish();
+}
+
+function tensorOf({ values, shape, sparse }: TargetScores): Writer {
+  const tensor = new Writer();
+  if (sparse === undefined) tensor.bytes(1, raw(values));
+  else {
+    const indices = (numbers: readonly number[]) => new Uint8Array(BigInt64Array.from(numbers, BigInt).buffer);
+    tensor.message(
+      2,
+      new Writer().bytes(1, raw(values)).bytes(2, indices(sparse.starts)).bytes(3, indices(sparse.columns)),
+    );
+  }
+  return tensor.integer(3, FLOAT32).integers(4, shape);
 }
 
 function topTable(rows: readonly (readonly TopLogprob[])[], count: number): Writer {

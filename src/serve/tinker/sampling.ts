@@ -2,24 +2,21 @@
 import { createHash, randomInt } from "node:crypto";
 import { DataError } from "../../core/errors.ts";
 import type { ModelInput } from "../../core/model-input.ts";
-import type { Datum, Sampler, SamplingParams } from "../../engine/engine.ts";
+import type { Datum, Sampler, SamplingParams, TopLogprob } from "../../engine/engine.ts";
 import { HttpError } from "../../http/errors.ts";
 import type { ChatFolder } from "../../model/chat.ts";
 import type { Outcome } from "./futures.ts";
-import { encodeSamples } from "./messages.ts";
+import { encodeSamples, type TargetScores } from "./messages.ts";
 import { promptOf, visionIds } from "./prompt.ts";
-import type { SampleRequest } from "./schemas.ts";
+import type { SampleRequest, TargetTensor } from "./schemas.ts";
+
+const MOST_TARGETS = 64;
 
 export type Prepared = { readonly prompt: ModelInput; readonly params: SamplingParams };
 
 /** Everything that can be wrong with a request, before it is accepted. */
 export async function prepare(request: SampleRequest, chat: ChatFolder, contextLength: number): Promise<Prepared> {
-  for (const name of ["topk_prompt_logprobs", "prompt_alt_tokens_k"] as const) {
-    if (request[name]) throw new DataError(`${name} is not served here.`);
-  }
-  if (request.target_prompt_logprobs !== undefined && request.target_prompt_logprobs !== null) {
-    throw new DataError("target_prompt_logprobs is not served here.");
-  }
+  if (request.prompt_alt_tokens_k) throw new DataError("prompt_alt_tokens_k is not served here.");
   const prompt = await promptOf(
     request.prompt.chunks.map((chunk) =>
       chunk.type === "encoded_text"
@@ -74,6 +71,10 @@ export async function draw(
       sampler.release(sequence);
     }
   });
+  const topCount = request.topk_prompt_logprobs ?? 0;
+  const likeliest = topCount > 0 ? topOfPrompt(sampler, prompt, topCount, `${name}:prompt`, chat) : undefined;
+  const { target_prompt_logprobs: asked } = request;
+  const targeted = asked ? scoreTargets(sampler, prompt, asked, chat) : undefined;
   const wanted = request.prompt_logprobs === true || (request.prompt_logprobs_last_n ?? 0) > 0;
   const scored = wanted ? score(sampler, prompt, chat, request.prompt_logprobs_last_n ?? undefined) : undefined;
   const sequences = (await Promise.all(drawn)).map((sample) => ({
@@ -82,7 +83,74 @@ export async function draw(
     logprobs: sample.logprobs,
     ...(sample.topLogprobs && { top: sample.topLogprobs }),
   }));
-  return { protobuf: encodeSamples(sequences, await scored, params.topLogprobs ?? 0) };
+  const more = { prompt: await scored, top: await likeliest, topCount, targets: await targeted };
+  return { protobuf: encodeSamples(sequences, params.topLogprobs ?? 0, more) };
+}
+
+/** Row i: the likeliest ids at place i, at temperature 1; none at the first. Each is drawn after one id more, so every id is computed once. */
+async function topOfPrompt(
+  sampler: Sampler,
+  { ids, images }: ModelInput,
+  count: number,
+  sequence: string,
+  chat: ChatFolder,
+): Promise<TopLogprob[][]> {
+  const vision = visionIds(chat);
+  const rows: TopLogprob[][] = [[]];
+  try {
+    for (let at = 1; at < ids.length; at++) {
+      const id = ids[at] as number;
+      if (vision.has(id)) {
+        // Nothing predicts a picture; a row must not be empty.
+        rows.push([{ id, logprob: 0 }]);
+        continue;
+      }
+      const prompt = { ids: ids.subarray(0, at), images: images.filter(({ start }) => start < at) };
+      const params = { maxTokens: 1, temperature: 1, seed: 0, topLogprobs: count };
+      rows.push([...((await sampler.sample(prompt, params, { sequence })).topLogprobs?.[0] ?? [])]);
+    }
+  } finally {
+    sampler.release(sequence);
+  }
+  return rows;
+}
+
+/** Log-probabilities of ids that the client names for each place after the first, in the layout in which it asks; 0 where it names none. */
+async function scoreTargets(
+  sampler: Sampler,
+  input: ModelInput,
+  asked: TargetTensor,
+  chat: ChatFolder,
+): Promise<TargetScores> {
+  const { shape, data, sparse_crow_indices: starts, sparse_col_indices: columns } = asked;
+  const [rows = 0, width = 1] = shape;
+  const sparse = starts && columns ? { starts, columns } : undefined;
+  const fits = sparse
+    ? starts?.length === rows + 1 && columns?.length === data.length && starts.at(-1) === data.length
+    : data.length === rows * width;
+  if (rows > input.ids.length || shape.length > 2 || !fits) {
+    throw new DataError(`target_prompt_logprobs of [${shape}] does not fit a prompt of ${input.ids.length}.`);
+  }
+  const vision = visionIds(chat);
+  const from = (row: number) => (sparse ? (sparse.starts[row] as number) : row * width);
+  const most = Math.max(0, ...Array.from({ length: rows }, (_, row) => from(row + 1) - from(row)));
+  if (most > MOST_TARGETS)
+    throw new DataError(`target_prompt_logprobs names ${most} ids at a place; ${MOST_TARGETS} are the most.`);
+  // The k-th id of every place makes one sequence.
+  const datums = Array.from({ length: most }, (_, k): Datum => {
+    const targets = Int32Array.from(input.ids, (_, row) => {
+      const cell = row < rows && from(row) + k < from(row + 1) ? data[from(row) + k] : undefined;
+      return cell === undefined || cell < 0 || vision.has(cell) ? -1 : cell;
+    });
+    return { input, targets, weights: new Float32Array(input.ids.length), temperature: 1 };
+  });
+  const scores = await sampler.score(datums);
+  const values = new Float32Array(data.length);
+  for (let row = 0; row < rows; row++) {
+    for (let cell = from(row); cell < from(row + 1); cell++)
+      values[cell] = scores[cell - from(row)]?.logprobs[row] ?? 0;
+  }
+  return { values, shape, ...(sparse && { sparse }) };
 }
 
 /** NaN for the first and before the last `last`; 0 at pictures, which nothing predicts. */

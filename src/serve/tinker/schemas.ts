@@ -64,6 +64,13 @@ const chunk = z.discriminatedUnion("type", [
   z.looseObject({ type: z.literal("encoded_text"), tokens: z.array(z.int()) }),
   z.looseObject({ type: z.literal("image"), data: text, format: text.nullish(), expected_tokens: z.int().nullish() }),
 ]);
+const targets = z.looseObject({
+  data: z.array(z.int()),
+  shape: z.array(z.int().min(0)).min(1),
+  sparse_crow_indices: z.array(z.int().min(0)).nullish(),
+  sparse_col_indices: z.array(z.int().min(0)).nullish(),
+});
+export type TargetTensor = z.output<typeof targets>;
 export const sample = z.looseObject({
   sampling_session_id: text,
   seq_id: seq,
@@ -79,10 +86,10 @@ export const sample = z.looseObject({
   }),
   prompt_logprobs: z.boolean().nullish(),
   prompt_logprobs_last_n: z.int().min(0).nullish(),
-  topk_prompt_logprobs: z.int().min(0).nullish(),
+  topk_prompt_logprobs: z.int().min(0).max(64).nullish(),
   topk_sample_logprobs: z.int().min(0).max(64).nullish(),
   prompt_alt_tokens_k: z.int().min(0).nullish(),
-  target_prompt_logprobs: z.unknown().optional(),
+  target_prompt_logprobs: targets.nullish(),
 });
 export type SampleRequest = z.output<typeof sample>;
 export const retrieve = z.looseObject({ request_id: text });

@@ -23,7 +23,8 @@ type Findings = {
   supervised: number[];
   scores: { learner: number[]; sampler: (number | null)[] };
   samples: { tokens: number[]; logprobs: number[]; stop: string; again: number[] }[];
-  prompt_logprobs: number;
+  prompt: { logprobs: (number | null)[]; top: ([id: number, logprob: number][] | null)[] };
+  targets: { shape: number[]; first: number[]; second: number[] };
   snapshot_stays: boolean;
   policy: Record<string, [loss: number, formula: number]>;
   several_targets: number[][];
@@ -77,6 +78,26 @@ describe.runIf(python)("the official SDK", () => {
     expect(places.length).toBeGreaterThan(8);
     expect(places.map((i) => sampler[i])).toEqual(places.map((i) => learner[i - 1]));
     expect(sampler.slice(1).every((value) => value !== null && Number.isFinite(value))).toBe(true);
+  });
+
+  test("gets the likeliest ids of a prompt, and the log-probabilities of ids that it names", () => {
+    const { logprobs, top } = found.prompt;
+    expect([top.length, top[0], logprobs[0]]).toEqual([15, null, null]);
+    const ids = [40, 41, 42, 291, 0, 0, 0, 0, 292, 50, 60, 70, 80, 51, 61];
+    for (const [place, row] of top.entries()) {
+      if (place === 0 || logprobs[place] === 0) continue;
+      expect(row).toHaveLength(3);
+      const own = row!.find(([id]) => id === ids[place]);
+      if (own !== undefined) expect(own[1]).toBeCloseTo(logprobs[place]!, 5);
+      else expect(logprobs[place]!).toBeLessThanOrEqual(row![2]![1]);
+    }
+    // The learned ids lead.
+    expect(top.slice(-4).map((row) => row![0]![0])).toEqual([70, 80, 51, 61]);
+    const { shape, first, second } = found.targets;
+    expect(shape).toEqual([14, 2]);
+    const named = logprobs.flatMap((value, i) => (i > 0 && value !== 0 ? [i] : []));
+    expect(named.map((i) => first[i - 1])).toEqual(named.map((i) => logprobs[i]));
+    expect(second.every((value) => value < 0)).toBe(true);
   });
 
   test("samples are snapshots, the same for the same seed and different among themselves", () => {
