@@ -23,17 +23,19 @@ except ImportError:  # torch < 2.10
 
 
 class Segments(NamedTuple):
-    """Lengths of sequences that lie end to end, and their bounds [count + 1] on the device."""
+    """Lengths of sequences that lie end to end, and their bounds [count + 1] on the device. Where one kernel does all of them the lengths are left out: a
+    compiled layer would be compiled anew for each."""
 
     lengths: tuple[int, ...]
     bounds: Tensor
     longest: int
 
     @staticmethod
-    def of(lengths: list[int], device: torch.device) -> Segments:
+    def of(lengths: list[int], device: torch.device, dtype: torch.dtype) -> Segments:
         bounds = torch.zeros(len(lengths) + 1, dtype=torch.int32)
         bounds[1:] = torch.tensor(lengths, dtype=torch.int32).cumsum(0)
-        return Segments(tuple(lengths), bounds.to(device), bucket(max(lengths, default=0)))
+        told = () if uses_varlen(device, dtype) else tuple(lengths)
+        return Segments(told, bounds.to(device), bucket(max(lengths, default=0)))
 
 
 def bucket(length: int) -> int:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from . import files
 from .adapters import ADAPTER_PREFIX, CONFIG, WEIGHTS, LoraSpec, add_adapter, config_json, read_adapter
+from .attention import uses_varlen
 from .errors import ConfigError, DataError, EngineError
 from .features import FeatureCache
 from .losses import LossInputs, LossTerms, policy_loss, value_loss
@@ -128,7 +129,7 @@ class Learner:
         self.freeze: Freeze | None = freeze
         self.network = open_network(folder, head, settings, True, lora, freeze, seed)
         self.network.checkpointing = settings.checkpointing
-        if settings.compile:
+        if settings.compile and uses_varlen(settings.device, settings.compute):
             compile_layers(self.network)
         if ranks > 1:
             shard(self.network, ranks)
@@ -490,6 +491,8 @@ def snapshot(network: Network, spare: Network | None = None) -> Network:
 
 
 def compile_layers(network: Network) -> None:
+    """One by one: they share what is compiled, but for the lengths and buckets that they meet."""
+    torch._dynamo.config.recompile_limit = 64
     for layer in (*network.language.layers, *network.visual.blocks):
         layer.compile(fullgraph=True)
 

@@ -157,7 +157,7 @@ class Network(nn.Module):
         return Pack(
             ids=self.to_device(np.concatenate([sequence.ids for sequence in sequences]).astype(np.int64)),
             positions=self.to_device(np.concatenate(positions, axis=1)),
-            segments=Segments.of([len(sequence.ids) for sequence in sequences], self.device),
+            segments=Segments.of([len(sequence.ids) for sequence in sequences], self.device, self.compute),
             frames=tuple(frames),
             rows=self.to_device(joined(rows)),
             to=self.to_device(joined(to)),
@@ -244,7 +244,7 @@ class Network(nn.Module):
         return layer(x, cos, sin, segments)  # type: ignore[no-any-return]
 
     def _geometry(self, grids: tuple[tuple[int, int], ...]) -> Geometry:
-        return geometry_of(grids, GeometrySpec.of(self.config.vision_config), self.device)
+        return geometry_of(grids, GeometrySpec.of(self.config.vision_config), self.device, self.compute)
 
     def check(self, sequence: Tokens) -> None:
         """Ids and pictures must agree before anything is computed."""
@@ -316,13 +316,13 @@ class Geometry:
 
 
 @lru_cache(maxsize=64)
-def geometry_of(grids: tuple[tuple[int, int], ...], spec: GeometrySpec, device: torch.device) -> Geometry:
+def geometry_of(grids: tuple[tuple[int, int], ...], spec: GeometrySpec, device: torch.device, dtype: torch.dtype) -> Geometry:
     places = [patch_places(h, w, spec.merge) for h, w in grids]
     at = torch.from_numpy(np.stack([np.concatenate([place[axis] for place in places]) for axis in (0, 1)])).to(device)
     quarter = frequencies(spec.theta, spec.head_dim // 2, device)
     angles = torch.cat([at[axis][:, None].float() * quarter for axis in (0, 1)], -1)
     angles = torch.cat((angles, angles), -1)[:, None]
-    segments = Segments.of([h * w for h, w in grids], device)
+    segments = Segments.of([h * w for h, w in grids], device, dtype)
     taps = weights = torch.zeros(0, device=device)
     if spec.table_side is not None:
         found = [position_taps(h, w, spec.merge, spec.table_side) for h, w in grids]
@@ -333,7 +333,7 @@ def geometry_of(grids: tuple[tuple[int, int], ...], spec: GeometrySpec, device: 
     area = spec.merge**2
     order = torch.from_numpy((tokens[:, None] * area + np.arange(area)).reshape(-1)).to(device)
     back = torch.from_numpy(np.argsort(tokens)).to(device)
-    windows = Segments.of([length * area for length in lengths], device)
+    windows = Segments.of([length * area for length in lengths], device, dtype)
     angles = angles[order]
     return Geometry(angles.cos(), angles.sin(), segments, windows, taps, weights, order, back)
 

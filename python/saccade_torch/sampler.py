@@ -375,6 +375,8 @@ class Sampler:
 
     def _score_prompts(self, runs: Sequence[Run], hidden: Tensor) -> None:
         """Log-probabilities of prompt ids, where they were asked for. Vision ids have none: they can't be sampled."""
+        if all(run.active.sample.prompt is None for run in runs):
+            return
         banned = set(self.network.banned.tolist())
         rows, targets, inverse, into = [], [], [], []
         at = 0
@@ -498,7 +500,8 @@ class DecodeGraph:
                 self._step()
         torch.cuda.current_stream().wait_stream(stream)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        # The learner's thread goes on meanwhile.
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.outputs = self._step()
 
     def run(self, **given: list[Any]) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,6 +8,7 @@ import torch
 from tiny import IMAGE, PICTURES, datum, tokens
 from transformers import AutoModelForImageTextToText
 
+from saccade_torch.adapters import LoraSpec
 from saccade_torch.errors import DataError
 from saccade_torch.frames import Frame, feature_frame
 from saccade_torch.learner import Asked, Learner, Settings, plan
@@ -162,3 +163,25 @@ def test_only_rows_with_targets_are_asked(folders):
     network = Network(folders["qwen3"], "lm", torch.float32, CPU, trained=False)
     asked = Asked.of([datum(1, 1), datum(2, 0)], network)
     assert asked.count == sum((d.targets >= 0).sum() for d in (datum(1, 1), datum(2, 0)))
+
+
+@pytest.mark.parametrize("lora", [None, LoraSpec(2, 4)], ids=["plain", "lora"])
+@pytest.mark.parametrize("kind", ["qwen3", "qwen25"])
+def test_layers_compile_as_one_graph_each_and_share_it(folders, kind, lora):
+    learner = Learner(folders[kind], Settings(CPU), lora=lora)
+    row = tokens(1, 2)
+    with torch.no_grad():
+        wanted = ours(learner.network, [row])
+        graphs = []
+
+        def backend(graph, _):
+            graphs.append(graph)
+            return graph.forward
+
+        torch._dynamo.reset()
+        for layer in (*learner.network.language.layers, *learner.network.visual.blocks):
+            layer.compile(fullgraph=True, backend=backend)
+        assert torch.allclose(ours(learner.network, [row]), wanted, atol=1e-5)
+    layers = len(learner.network.language.layers) + len(learner.network.visual.blocks)
+    # Qwen2.5-VL's tower has windows of several lengths, and blocks with and without them.
+    assert 2 <= len(graphs) < layers
