@@ -160,7 +160,8 @@ function filmActions(env: Env, film: Frame[]): void {
   world.act = async (action) => {
     const outcome = await play(action);
     const seen = await world.observe("image");
-    if (isImage(seen)) film.push({ image: seen, caption: `${env.turn + 1}: ${env.describe([action])}` });
+    const picture = Array.isArray(seen) ? seen.find((part) => part.type === "image")?.image : seen;
+    if (isImage(picture)) film.push({ image: picture, caption: `${env.turn + 1}: ${env.describe([action])}` });
     return outcome;
   };
 }
