@@ -50,7 +50,8 @@ const FLOORS: Readonly<Record<string, number>> = {
   "colorization/hard (registered)": 0.041,
   "mental_rotation_2d/easy": 21 / 360,
   "mental_rotation_2d/hard": 11 / 360,
-  "fetch_reach/easy": 0.13,
+  // The share of goals (a cube of 30 cm) that lie within 10 cm of its middle; a sample of the original gave 0.13.
+  "fetch_reach/easy": 0.155,
   "fetch_pick_and_place/easy": 0.043,
   "video_unshuffle/easy": 1 / 24,
   "video_unshuffle/hard": 1 / 120,
@@ -61,12 +62,12 @@ const FLOORS: Readonly<Record<string, number>> = {
 const SEEDS = 500;
 const REPLIES = 100_000;
 
-/** Worlds that think long play fewer episodes, unless SACCADE_CONFORMANCE=full; `solved` is what the oracle must reach where it can fail. */
-type Budget = { readonly seeds: number; readonly replies: number; readonly solved?: number };
+/** Worlds that think long play fewer episodes, unless SACCADE_CONFORMANCE=full. */
+type Budget = { readonly seeds: number; readonly replies: number };
 const SLOW: Readonly<Record<string, Budget>> = {
   svg: { seeds: SEEDS, replies: 10_000 },
   fetch_reach: { seeds: 150, replies: 2000 },
-  fetch_pick_and_place: { seeds: 60, replies: 2000, solved: 0.95 },
+  fetch_pick_and_place: { seeds: 60, replies: 2000 },
   primitive_skill: { seeds: 6, replies: 80 },
   navigation: { seeds: 150, replies: 5000 },
 };
@@ -93,9 +94,9 @@ async function wander(world: World, random: NumpyRandom, steps: number): Promise
 }
 
 describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
-  const { seeds, replies, solved: share = 1 } = budget(it);
+  const { seeds, replies } = budget(it);
 
-  test(`the oracle succeeds on ${share === 1 ? "" : `${share * 100} % of `}${seeds} seeds`, async () => {
+  test(`the oracle succeeds on ${seeds} seeds`, async () => {
     const world = await makeWorld(it.id, settings(it));
     const failed: number[] = [];
     for (let seed = 0; seed < seeds; seed++) {
@@ -109,8 +110,7 @@ describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
       }
       if (!(ended && (await world.success()) && reward === 1)) failed.push(seed);
     }
-    if (share === 1) expect(failed).toEqual([]);
-    else expect(1 - failed.length / seeds).toBeGreaterThanOrEqual(share);
+    expect(failed).toEqual([]);
   });
 
   test("the oracle finds its way back after random play", async () => {
@@ -133,15 +133,15 @@ describe.each(cases.map((it) => [label(it), it] as const))("%s", (_, it) => {
     const stop = world.actions.find((action) => action.name === "stop");
     if (stop === undefined) return; // these worlds end by themselves: an agent that does nothing earns nothing
     let solved = 0;
-    for (let seed = 0; seed < seeds; seed++) {
+    for (let seed = 0; seed < SEEDS; seed++) {
       await world.reset(seed);
       const outcome = await world.act({ name: "stop", payload: "stop" });
       expect(outcome.ended).toBe(true);
       if (await world.success()) solved += 1;
     }
     const floor = FLOORS[label(it)] ?? FLOORS[it.id];
-    if (floor === undefined) expect(solved / seeds).toBeLessThanOrEqual(0.02);
-    else expect(Math.abs(solved / seeds - floor)).toBeLessThanOrEqual(3 * Math.sqrt((floor * (1 - floor)) / seeds));
+    if (floor === undefined) expect(solved / SEEDS).toBeLessThanOrEqual(0.02);
+    else expect(Math.abs(solved / SEEDS - floor)).toBeLessThanOrEqual(3 * Math.sqrt((floor * (1 - floor)) / SEEDS));
   });
 
   test("a seed gives the same picture whatever was played before", async () => {
