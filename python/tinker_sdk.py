@@ -150,8 +150,10 @@ wide = datum(
     target_tokens=tensor([[target, 71] for target in targets], "int64"),
     weights=tensor([[weight, weight / 2] for weight in learned], "float32"),
 )
-output = client.forward_backward([wide, supervised], "cross_entropy").result().loss_fn_outputs
-found["several_targets"] = [output[0]["logprobs"].shape, output[1]["logprobs"].shape]
+# Before 0.25 the client reads all outputs of a call in the shape of the first.
+calls = [[wide, supervised]] if tuple(map(int, tinker.__version__.split(".")[:2])) >= (0, 25) else [[wide], [supervised]]
+output = [one for call in calls for one in client.forward_backward(call, "cross_entropy").result().loss_fn_outputs]
+found["several_targets"] = [one["logprobs"].shape for one in output]
 client.optim_step(adam).result()
 
 
