@@ -26,8 +26,13 @@ const label = ({ id, variants: [first, ...more] }: Case) =>
 /** Pictures may be small here: what is promised does not depend on their size. */
 const SMALL: Readonly<Record<string, Options>> = {
   colorization: { size: [112, 104] },
+  counting: { size: [96, 72] },
   jigsaw: { size: [96, 72] },
+  maze_3d: { size: [64, 36] },
   mental_rotation_2d: { size: [64, 64], panel: 64 },
+  mental_rotation_3d_cube: { panel: 64 },
+  mental_rotation_3d_objaverse: { panel: 32, samples: 1 },
+  referring_dot_pointing: { size: [128, 96] },
   zoom_in_puzzle: { size: [96, 72], tile: 32 },
   video_unshuffle: { tile: 32 },
   svg: { size: 48 },

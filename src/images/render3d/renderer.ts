@@ -262,6 +262,8 @@ export class Renderer {
   }
 
   #textured(a: Vertex, b: Vertex, c: Vertex, { width, height, data }: Texture): Span {
+    // Sides that are powers of two, as most are, wrap without a division.
+    const masked = (width & (width - 1)) === 0 && (height & (height - 1)) === 0;
     const pixels = this.#color;
     const depths = this.#depth;
     return (row, from, to, weightB, weightC, bX, cX, depth, depthX, [wa, wb, wc]) => {
@@ -277,10 +279,16 @@ export class Renderer {
         if (nearness > (depths[i] as number)) {
           depths[i] = nearness;
           const z = 1 / nearness;
-          let column = Math.floor(u * z) % width;
-          if (column < 0) column += width;
-          let line = Math.floor(v * z) % height;
-          if (line < 0) line += height;
+          let [column, line] = [Math.floor(u * z), Math.floor(v * z)];
+          if (masked) {
+            column &= width - 1;
+            line &= height - 1;
+          } else {
+            column %= width;
+            if (column < 0) column += width;
+            line %= height;
+            if (line < 0) line += height;
+          }
           const texel = (line * width + column) * 3;
           pixels[i * 3] = data[texel] as number;
           pixels[i * 3 + 1] = data[texel + 1] as number;

@@ -1,0 +1,302 @@
+/**
+ * mental_rotation_3d_objaverse (VisGym): a solid thing, as it should stand on the left and turned on the right; turn it back,
+ * then stop. Only `stop` ends the episode and pays. Things are toys of our own, none of which looks the same after a turn, or
+ * glTF and GLB files from a folder, thinned out to as many triangles as VisGym keeps. Each panel's camera is fitted to the
+ * thing as it stands, and sees it a little taller than wide, as there.
+ */
+import { resolve } from "node:path";
+import { z } from "zod";
+import { ConfigError, EnvError } from "../../core/errors.ts";
+import { tan } from "../../core/exact-math.ts";
+import { Image } from "../../core/image.ts";
+import type { Awaitable, Json } from "../../core/json.ts";
+import { NumpyRandom } from "../../core/random-numpy.ts";
+import {
+  angleOf,
+  apply,
+  type Camera,
+  IDENTITY,
+  loadModel,
+  type Mat3,
+  type Mesh,
+  Renderer,
+  type Vec3,
+} from "../../images/render3d/index.ts";
+import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
+import { defineWorld } from "../define.ts";
+import { filesIn, findIn, sceneSeed, when } from "../pictures/index.ts";
+import { centred, toy } from "../pictures/toys.ts";
+import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
+import { planTurns, readRotation, rotationOf, SOLVERS, type Turn, turnBy } from "./rotation.ts";
+import { Saved } from "./saved.ts";
+import { restOf, type Script } from "./script.ts";
+
+const options = z.strictObject({
+  /** In degrees. */
+  tolerance: z.number().positive().max(180).default(15),
+  /** Turns are about the axes of the world, or about the thing's own. */
+  frame: z.enum(["world", "object"]).default("object"),
+  /** Pixels along a panel. */
+  panel: z.int().min(32).max(512).default(128),
+  /** Samples along a pixel: 2 smooths edges. */
+  samples: z.int().min(1).max(4).default(2),
+  /** A folder of .glb and .gltf files; absent: toys of our own. */
+  folder: z.string().optional(),
+  /** The most triangles that are kept of a file. */
+  triangles: z.int().min(8).max(100_000).default(900),
+  solver: z.enum(SOLVERS).default("axis-angle"),
+  /** In how many steps an `axis-angle` plan goes. */
+  solverSteps: z.int().min(1).max(50).default(1),
+});
+
+const SPREAD = [tan(Math.PI / 6), tan(Math.PI / 8)] as const;
+
+/** A thing in the box from -1 to 1, with its corners. */
+type Thing = { readonly meshes: readonly Mesh[]; readonly left: Image };
+
+export class MentalRotation3DObjaverse implements World {
+  readonly actions: readonly ActionSpec[];
+  readonly #options: z.output<typeof options>;
+  readonly #renderer: Renderer;
+  readonly #files: readonly string[] | undefined;
+  #object = "toy:0";
+  #secret: Turn = [0, 0, 0];
+  #start: Mat3 = IDENTITY;
+  #rotation: Mat3 = IDENTITY;
+  #moves = 0;
+  #stopped = false;
+  #thing: Thing | undefined;
+  #script: Script | undefined;
+
+  constructor(given: z.output<typeof options>) {
+    this.#options = given;
+    this.#renderer = new Renderer(given.panel, given.panel, fitted([], IDENTITY), given.samples);
+    this.#renderer.light = { direction: [0, 0, 1], intensity: 2, ambient: 0.25 };
+    this.#renderer.shading = "physical";
+    if (given.folder !== undefined) {
+      this.#files = filesIn(resolve(given.folder), [".glb", ".gltf"]);
+      if (this.#files.length === 0) throw new ConfigError(`There is no .glb or .gltf file in ${given.folder}.`);
+    }
+    const angle = (name: string) => ({ type: "real", name, min: -180, max: 180 }) as const;
+    const axes = given.frame === "world" ? "fixed axes" : "the thing's own axes, which turn with it";
+    this.actions = [
+      {
+        name: "rotate",
+        description:
+          "turn the right thing, in degrees: first clockwise as you see it, then about the upright axis (its front to the right), " +
+          `then about the axis across (its front down); negative numbers turn the other way; the axes are ${axes}. ` +
+          "Write them in the order upright, across, clockwise",
+        arg: { type: "list", items: [angle("upright"), angle("across"), angle("clockwise")] },
+        example: [45, 0, -30],
+      },
+      stopAction("end the episode, once both stand the same way"),
+    ];
+    this.reset(0);
+  }
+
+  reset(seed: number): void {
+    const random = new NumpyRandom(seed);
+    const angle = () => random.uniform(0, 2 * Math.PI);
+    const secret: Turn = [angle(), angle(), angle()];
+    const start = rotationOf(secret);
+    const files = this.#files;
+    const object = files === undefined ? `toy:${seed}` : (files[random.integers(0, files.length)] as string);
+    this.#begin(object, secret, start, start, 0, false);
+  }
+
+  #begin(object: string, secret: Turn, start: Mat3, rotation: Mat3, moves: number, stopped: boolean): void {
+    this.#object = object;
+    this.#secret = secret;
+    this.#start = start;
+    this.#rotation = rotation;
+    this.#moves = moves;
+    this.#stopped = stopped;
+    this.#thing = undefined;
+    this.#script = undefined;
+  }
+
+  success(): boolean {
+    return this.#stopped && (angleOf(this.#rotation) * 180) / Math.PI <= this.#options.tolerance;
+  }
+
+  act({ name, payload }: Action): Outcome {
+    if (this.#stopped) return { valid: false, feedback: "The episode is over.", reward: 0, ended: true };
+    if (name === "stop") {
+      this.#stopped = true;
+      return this.success()
+        ? { valid: true, feedback: "You stopped with both standing the same way.", reward: 1, ended: true }
+        : { valid: true, feedback: "You stopped with the right one turned.", reward: 0, ended: true };
+    }
+    this.#rotation = turnBy(this.#rotation, turnFrom(payload as number[]), this.#options.frame);
+    this.#moves += 1;
+    return { valid: true, reward: 0, ended: false };
+  }
+
+  observe(mode: ObservationMode): Awaitable<Observation> {
+    return when(this.#open(), (thing) => (mode === "text" ? this.#text(thing) : this.#picture(thing)));
+  }
+
+  #open(): Awaitable<Thing> {
+    if (this.#thing !== undefined) return this.#thing;
+    const object = this.#object;
+    return when(this.#meshes(object), (meshes) => {
+      const thing = { meshes, left: this.#draw(meshes, IDENTITY) };
+      if (object === this.#object) this.#thing = thing;
+      return thing;
+    });
+  }
+
+  #meshes(object: string): Awaitable<readonly Mesh[]> {
+    const seed = sceneSeed(object, "toy");
+    if (seed !== undefined) return centred(toy(seed).meshes);
+    const { folder, triangles } = this.#options;
+    if (folder === undefined)
+      throw new EnvError(`"${object}" is a file: give the option "folder", the folder that holds it.`);
+    return loadModel(findIn(resolve(folder), object), triangles).then(centred);
+  }
+
+  #draw(meshes: readonly Mesh[], rotation: Mat3): Image {
+    this.#renderer.camera = fitted(meshes, rotation);
+    this.#renderer.clear([255, 255, 255]);
+    for (const mesh of meshes) this.#renderer.draw(mesh, { rotation, shift: [0, 0, 0] });
+    return this.#renderer.toImage();
+  }
+
+  #picture({ meshes, left }: Thing): Image {
+    const { panel } = this.#options;
+    const right = this.#draw(meshes, this.#rotation);
+    const bytes = new Uint8Array(2 * panel * panel * 3);
+    for (let row = 0; row < panel; row++) {
+      const [from, to] = [row * panel * 3, (row + 1) * panel * 3];
+      bytes.set(left.data.subarray(from, to), 2 * from);
+      bytes.set(right.data.subarray(from, to), from + to);
+    }
+    return new Image(2 * panel, panel, bytes);
+  }
+
+  /** VisGym has no text view of this world; ours gives the places of the thing's parts, as they should be and as they are. */
+  #text({ meshes }: Thing): string {
+    const lines = meshes.slice(0, 12).map(({ positions, surface }, i) => {
+      const middle = meanOf(positions);
+      const at = (rotation: Mat3) =>
+        `(${apply(rotation, middle)
+          .map((value) => (Math.round(value * 100) / 100 + 0).toFixed(2))
+          .join(", ")})`;
+      const color = surface.color.map((value) => Math.round(value)).join(" ");
+      return `part ${i + 1} (colour ${color}): should be at ${at(IDENTITY)}, is at ${at(this.#rotation)}`;
+    });
+    return lines.join("\n");
+  }
+
+  task(style: PromptStyle, mode: ObservationMode): string {
+    const { tolerance } = this.#options;
+    if (style === "brief") {
+      return mode === "text"
+        ? "Turn the thing until its parts are where they should be, then stop."
+        : "Turn the right thing until it stands like the left one, then stop.";
+    }
+    const view =
+      mode === "text"
+        ? "A thing was turned about its middle. For its parts you are told where they should be and where they are, as (right, up, towards you)."
+        : "On the left you see a thing as it should stand, on the right the same thing, turned about its middle.";
+    return (
+      `${view} Turn ${mode === "text" ? "it" : "the right one"} back, then stop. Turns add up. You succeed if what is left to turn ` +
+      `is at most ${tolerance} degrees when you stop.`
+    );
+  }
+
+  solve(): Action[] {
+    if (this.#stopped) return [];
+    const { solver, solverSteps } = this.#options;
+    this.#script ??= this.#write(planTurns(this.#start, solver, this.#options.frame, solverSteps));
+    const rest = restOf(this.#script, this.#moves, JSON.stringify(this.#rotation));
+    if (rest !== undefined) return rest;
+    const turns = planTurns(this.#rotation, "axis-angle", this.#options.frame, 1);
+    return [...turns.map((turn) => act("rotate", payloadFor(turn))), act("stop")];
+  }
+
+  #write(turns: readonly Turn[]): Script {
+    const rotations = [this.#start];
+    for (const turn of turns) rotations.push(turnBy(rotations.at(-1) as Mat3, turn, this.#options.frame));
+    return {
+      plan: [...turns.map((turn) => act("rotate", payloadFor(turn))), act("stop")],
+      states: rotations.map((rotation) => JSON.stringify(rotation)),
+    };
+  }
+
+  /** VisGym's `init_state`, its rotation (four by four) being the present one, and what has been played since. */
+  save(): Json {
+    const [secret_yaw, secret_pitch, secret_roll] = this.#secret;
+    return {
+      object_path: this.#object,
+      secret_yaw,
+      secret_pitch,
+      secret_roll,
+      current_rot: [...this.#rotation.map((row) => [...row, 0]), [0, 0, 0, 1]],
+      start_rot: this.#start,
+      moves: this.#moves,
+      stopped: this.#stopped,
+    };
+  }
+
+  load(state: Json): void {
+    const saved = new Saved(state, "mental_rotation_3d_objaverse", "object_path, current_rot");
+    const rotation = readRotation(saved.get("current_rot"), "current_rot");
+    const start = saved.has("start_rot") ? readRotation(saved.get("start_rot"), "start_rot") : rotation;
+    const angle = (field: string) => saved.number(field, { fallback: 0 });
+    const secret: Turn = [angle("secret_yaw"), angle("secret_pitch"), angle("secret_roll")];
+    const moves = saved.integer("moves", { min: 0, fallback: 0 });
+    this.#begin(saved.string("object_path"), secret, start, rotation, moves, saved.boolean("stopped"));
+  }
+}
+
+/** A payload's first number turns about y, its second about x, its third about -z. */
+function turnFrom([upright = 0, across = 0, clockwise = 0]: readonly number[]): Turn {
+  return [-clockwise, upright, across];
+}
+
+function payloadFor([yaw, pitch, roll]: Turn): number[] {
+  return [pitch, roll, -yaw + 0];
+}
+
+/** Looks along -z at the box around the thing as it is turned, from as near as shows all of it. */
+function fitted(meshes: readonly Mesh[], rotation: Mat3): Camera {
+  const low = [Infinity, Infinity, Infinity];
+  const high = [-Infinity, -Infinity, -Infinity];
+  for (const { positions } of meshes) {
+    for (let i = 0; i < positions.length; i += 3) {
+      const [x, y, z] = [positions[i] as number, positions[i + 1] as number, positions[i + 2] as number];
+      for (let k = 0; k < 3; k++) {
+        const row = rotation[k as 0 | 1 | 2];
+        const value = row[0] * x + row[1] * y + row[2] * z;
+        if (value < (low[k] as number)) low[k] = value;
+        if (value > (high[k] as number)) high[k] = value;
+      }
+    }
+  }
+  const [lx, ly, lz] = meshes.length === 0 ? [-1, -1, -1] : (low as [number, number, number]);
+  const [hx, hy, hz] = meshes.length === 0 ? [1, 1, 1] : (high as [number, number, number]);
+  const distance = Math.max((hx - lx) / 2 / SPREAD[0], (hy - ly) / 2 / SPREAD[1]) + (hz - lz) / 2;
+  const eye: Vec3 = [(lx + hx) / 2, (ly + hy) / 2, (lz + hz) / 2 + distance];
+  return { eye, view: IDENTITY, spread: SPREAD, near: 1e-3 };
+}
+
+function meanOf(positions: Float64Array): Vec3 {
+  const sum: [number, number, number] = [0, 0, 0];
+  positions.forEach((value, i) => {
+    sum[(i % 3) as 0 | 1 | 2] += value;
+  });
+  const count = positions.length / 3;
+  return [sum[0] / count, sum[1] / count, sum[2] / count];
+}
+
+export const mentalRotation3dObjaverse = defineWorld({
+  id: "mental_rotation_3d_objaverse",
+  summary: "turn a solid thing until it stands like the one beside it, then stop",
+  options,
+  difficulties: { easy: { tolerance: 15 }, hard: { tolerance: 5 } },
+  variants: { eval: { easy: { frame: "world" }, hard: { frame: "world" } }, registered: { easy: {}, hard: {} } },
+  protocol: "tuple",
+  maxTurns: { easy: 20, hard: 30 },
+  create: (given) => new MentalRotation3DObjaverse(given),
+});

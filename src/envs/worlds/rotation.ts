@@ -1,0 +1,119 @@
+/**
+ * Turning solids: what mental_rotation_3d_cube and mental_rotation_3d_objaverse share. A turn is (yaw, pitch, roll), the
+ * rotation Rx(roll) · Ry(pitch) · Rz(yaw), angles in radians. In the frame of the world a turn is put before what was done,
+ * in the frame of the object after it.
+ */
+import { EnvError } from "../../core/errors.ts";
+import { asin, atan2 } from "../../core/exact-math.ts";
+import type { Json } from "../../core/json.ts";
+import {
+  axisAngle,
+  IDENTITY,
+  type Mat3,
+  multiply,
+  transpose,
+  turnAbout,
+  turnX,
+  turnY,
+  turnZ,
+  type Vec3,
+} from "../../images/render3d/index.ts";
+
+export type Turn = readonly [yaw: number, pitch: number, roll: number];
+export type Frame = "world" | "object";
+
+export const SOLVERS = [
+  "by-axis",
+  "axis-angle",
+  "pad1_by-axis",
+  "pad1_axis-angle",
+  "pad3_by-axis",
+  "pad3_axis-angle",
+] as const;
+export type Solver = (typeof SOLVERS)[number];
+
+const DEGREE = Math.PI / 180;
+
+export function rotationOf([yaw, pitch, roll]: Turn): Mat3 {
+  return multiply(turnX(roll), multiply(turnY(pitch), turnZ(yaw)));
+}
+
+/** The turn that is this rotation. */
+export function turnOf(m: Mat3): Turn {
+  const pitch = asin(Math.max(-1, Math.min(1, m[0][2])));
+  // Straight up or down, yaw and roll turn about the same axis: yaw does it all.
+  if (Math.abs(m[0][2]) > 1 - 1e-12) return [atan2(m[1][0], m[1][1]), pitch, 0];
+  return [atan2(-m[0][1], m[0][0]), pitch, atan2(-m[1][2], m[2][2])];
+}
+
+export function turnBy(rotation: Mat3, degrees: Turn, frame: Frame): Mat3 {
+  const by = rotationOf([degrees[0] * DEGREE, degrees[1] * DEGREE, degrees[2] * DEGREE]);
+  return frame === "world" ? multiply(by, rotation) : multiply(rotation, by);
+}
+
+/** Turns in degrees, of one decimal, that lead from `rotation` to none. `parts`: in how many steps an `axis-angle` plan goes. */
+export function planTurns(rotation: Mat3, solver: Solver, frame: Frame, parts: number): Turn[] {
+  const back = transpose(rotation);
+  const [pad, way] = solver.includes("_") ? (solver.split("_") as [string, string]) : ["", solver];
+  const tour = pad === "pad1" ? TOUR : [];
+  if (way === "axis-angle") {
+    const { axis, angle } = axisAngle(back);
+    const one = rounded(turnOf(turnAbout(axis, angle / parts)));
+    const steps = isNone(one) ? [] : Array.from({ length: parts }, () => one);
+    return [...tour, ...(pad === "pad3" ? AXES.flatMap(round) : []), ...steps];
+  }
+  const [yaw, pitch, roll] = rounded(turnOf(back));
+  const byAxis: Turn[] = [
+    [yaw, 0, 0],
+    [0, pitch, 0],
+    [0, 0, roll],
+  ];
+  const ordered = (frame === "world" ? byAxis : byAxis.reverse()).filter((turn) => !isNone(turn));
+  const looked = ordered.flatMap((turn) =>
+    pad === "pad3" ? [...round(AXES[turn.findIndex((by) => by !== 0)] as Turn), turn] : [turn],
+  );
+  return [...tour, ...looked];
+}
+
+const AXES: readonly Turn[] = [
+  [90, 0, 0],
+  [0, 90, 0],
+  [0, 0, 90],
+];
+/** All the way around an axis, in quarters. */
+const round = (quarter: Turn): Turn[] => [quarter, quarter, quarter, quarter];
+/** A look at all six sides, ending where it began. */
+const TOUR: readonly Turn[] = [
+  [90, 0, 0],
+  [90, 0, 0],
+  [90, 0, 0],
+  [0, 90, 0],
+  [0, 180, 0],
+  [0, 90, 0],
+  [90, 0, 0],
+];
+
+function rounded(turn: Turn): Turn {
+  const one = (radians: number) => Number((radians / DEGREE).toFixed(1)) + 0;
+  return [one(turn[0]), one(turn[1]), one(turn[2])];
+}
+
+function isNone(turn: Turn): boolean {
+  return turn.every((by) => by === 0);
+}
+
+/** A saved rotation: three rows of three, or four of four whose rest is left out. */
+export function readRotation(value: Json | undefined, field: string): Mat3 {
+  const rows = (Array.isArray(value) ? value : [])
+    .slice(0, 3)
+    .map((row) => (Array.isArray(row) ? row.slice(0, 3) : []));
+  const numbers = rows.flat();
+  if (numbers.length !== 9 || !numbers.every((one) => typeof one === "number" && Math.abs(one) <= 1.001)) {
+    throw new EnvError(`${field} must be a rotation: rows of numbers from -1 to 1.`);
+  }
+  const matrix = rows as unknown as Mat3;
+  const product = multiply(matrix, transpose(matrix));
+  const off = product.flatMap((row, i) => row.map((one, k) => Math.abs(one - (IDENTITY[i as 0] as Vec3)[k as 0])));
+  if (Math.max(...off) > 1e-3) throw new EnvError(`${field} must be a rotation: its rows must be at right angles.`);
+  return matrix;
+}
