@@ -20,6 +20,16 @@ const VISGYM: Record<string, number> = {
   matchstick_equation: 245,
   patch_reassembly: 227,
   matchstick_rotation: 16,
+  // With small photos, clips and models; the upper end of what was measured.
+  jigsaw: 5200,
+  colorization: 850,
+  zoom_in_puzzle: 245,
+  video_unshuffle: 6200,
+  mental_rotation_2d: 10_000,
+  mental_rotation_3d_objaverse: 20,
+  counting: 16_000,
+  referring_dot_pointing: 10_000,
+  maze_3d: 1.3,
   fetch_reach: 8,
   fetch_pick_and_place: 8,
 };

@@ -122,6 +122,14 @@ describe("counting", () => {
     }
   });
 
+  test("there is an end to dots: a hundred", async () => {
+    const world = make({ size: [160, 120] });
+    for (let i = 0; i < 100; i++) expect(await world.act(act("mark", [0.5, i / 100]))).toMatchObject({ valid: true });
+    expect(await world.act(act("mark", [0, 0]))).toMatchObject({ valid: false, reward: 0, ended: false });
+    await world.act(act("undo"));
+    expect(await world.act(act("mark", [0, 0]))).toMatchObject({ valid: true });
+  });
+
   test("the text view lists what is there, so that it can be counted; kinds can be chosen", () => {
     const world = make({ kinds: ["sheep"], size: [160, 120] });
     world.reset(5);

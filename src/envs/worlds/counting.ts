@@ -35,6 +35,9 @@ const options = z.strictObject({
   solverMarks: z.int().min(0).max(100).default(15),
 });
 
+/** More dots than anyone needs; every one of them is drawn again in every frame. */
+const MOST_DOTS = 100;
+
 type Episode = {
   readonly file: string;
   readonly category: string;
@@ -112,6 +115,10 @@ export class Counting implements World {
       return this.success()
         ? { valid: true, feedback: "You stopped with the right number.", reward: 1, ended: true }
         : { valid: true, feedback: "You stopped with a wrong number.", reward: 0, ended: true };
+    }
+    if (name === "mark" && this.#marks.length >= MOST_DOTS) {
+      const feedback = `There are ${MOST_DOTS} dots already, and no more fit: take some away first.`;
+      return { valid: false, feedback, reward: 0, ended: false };
     }
     if (name === "mark") this.#marks = [...this.#marks, payload as [number, number]];
     else if (name === "undo") this.#marks = this.#marks.slice(0, -1);
