@@ -179,8 +179,9 @@ export class Colorization implements World {
   #picture({ width, height, bytes, disc }: Scene): Image {
     const { hue, saturation } = this.#colour;
     const frame = copyBytes(bytes);
-    const shades = Array.from({ length: 256 }, (_, value) => rgbOf(Math.floor(hue / 2), saturation, value));
+    const shades: Rgb[] = [];
     for (const [at, value] of disc) {
+      shades[value] ??= rgbOf(Math.floor(hue / 2), saturation, value);
       const shade = shades[value] as Rgb;
       frame[at] = shade[0];
       frame[at + 1] = shade[1];

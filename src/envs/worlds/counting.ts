@@ -65,6 +65,8 @@ export class Counting implements World {
   #guess: number | null = null;
   #stopped = false;
   #picture: Image | undefined;
+  /** The last frame, and the dots on it. */
+  #frame: { readonly marks: readonly (readonly [number, number])[]; readonly image: Image } | undefined;
 
   constructor(given: z.output<typeof options>) {
     if (given.minCount > given.maxCount) throw new ConfigError("counting: minCount must not be above maxCount.");
@@ -100,6 +102,7 @@ export class Counting implements World {
     this.#guess = null;
     this.#stopped = false;
     this.#picture = undefined;
+    this.#frame = undefined;
   }
 
   success(): boolean {
@@ -141,9 +144,16 @@ export class Counting implements World {
   }
 
   #draw(picture: Image): Image {
-    const bytes = copyBytes(picture.data);
-    for (const mark of this.#marks) paintDot(bytes, picture, pixelAt(mark, picture), this.#options.radius, [255, 0, 0]);
-    return new Image(picture.width, picture.height, bytes);
+    const { marks: known, image } = this.#frame ?? { marks: [], image: picture };
+    if (known === this.#marks) return image;
+    // One dot more than in the last frame is the usual case.
+    const more = known.length < this.#marks.length && known.every((mark, i) => mark === this.#marks[i]);
+    const bytes = copyBytes(more ? image.data : picture.data);
+    for (const mark of more ? this.#marks.slice(known.length) : this.#marks) {
+      paintDot(bytes, picture, pixelAt(mark, picture), this.#options.radius, [255, 0, 0]);
+    }
+    this.#frame = { marks: this.#marks, image: new Image(picture.width, picture.height, bytes) };
+    return this.#frame.image;
   }
 
   /** VisGym has no text view of this world; ours lists what is in a scene, or sketches a photo in characters. */

@@ -188,17 +188,19 @@ function describe({ rim }: Disc, turn: number): string {
   return `as it should stand: ${at(0)}\nas it stands now: ${at(turn)}`;
 }
 
-/** Fractions of a pixel that positions are rounded to when a picture is turned, as OpenCV does. */
-const FRACTIONS = 32;
-
-/** Cutting pictures round and turning them, for panels of one size. The centre is the middle of pixel `side / 2`. */
+/** Cutting pictures round and turning them as OpenCV does, in whole numbers, for panels of one size. The centre is the middle of pixel `side / 2`. */
 class Shape {
   readonly #side: number;
   /** First and last column of the disc in each row; none where the first is beyond the last. */
   readonly #spans: readonly (readonly [number, number])[];
+  /** How far each column moves a turned pixel's origin. */
+  readonly #across: Int32Array;
+  readonly #down: Int32Array;
 
   constructor(side: number) {
     this.#side = side;
+    this.#across = new Int32Array(side);
+    this.#down = new Int32Array(side);
     const centre = side / 2;
     this.#spans = Array.from({ length: side }, (_, y) => {
       const half = Math.floor(Math.sqrt(Math.max(0, centre * centre - (y - centre) * (y - centre))));
@@ -224,34 +226,58 @@ class Shape {
     const side = this.#side;
     const centre = side / 2;
     const angle = (degrees * Math.PI) / 180;
-    // A turned pixel comes from where turning back leads.
-    const [c, s] = [cos(angle) * FRACTIONS, sin(angle) * FRACTIONS];
+    // A turned pixel comes from where turning back leads, in 1/1024 of a pixel along a row, then in 1/32.
+    const c = cos(angle) * 1024;
+    const s = sin(angle) * 1024;
     const stride = side * 3;
+    const [across, down] = [this.#across, this.#down];
+    for (let x = 0; x < side; x++) {
+      across[x] = Math.round(c * (x - centre));
+      down[x] = Math.round(-s * (x - centre));
+    }
     for (let y = 0; y < side; y++) {
-      const [from, to] = this.#spans[y] as readonly [number, number];
-      const dy = y - centre;
-      let at = (2 * y * side + side + from) * 3;
-      for (let x = from; x <= to; x++, at += 3) {
-        const dx = x - centre;
-        const u = Math.round(centre * FRACTIONS + c * dx + s * dy);
-        const v = Math.round(centre * FRACTIONS - s * dx + c * dy);
-        const [column, row] = [u >> 5, v >> 5];
-        const [fx, fy] = [u & 31, v & 31];
+      const span = this.#spans[y] as readonly [number, number];
+      const first = Math.round(centre * 1024 + s * (y - centre)) + 16;
+      const second = Math.round(centre * 1024 + c * (y - centre)) + 16;
+      let at = (2 * y * side + side + span[0]) * 3;
+      for (let x = span[0]; x <= span[1]; x++, at += 3) {
+        const u = (first + (across[x] as number)) >> 5;
+        const v = (second + (down[x] as number)) >> 5;
+        const column = u >> 5;
+        const row = v >> 5;
+        const fx = u & 31;
+        const fy = v & 31;
         if (column < 0 || row < 0 || column >= side - 1 || row >= side - 1) {
           this.#edge(pixels, column, row, fx, fy, panels, at);
           continue;
         }
         const i = row * stride + column * 3;
-        const [w00, w10, w01, w11] = [(32 - fx) * (32 - fy), fx * (32 - fy), (32 - fx) * fy, fx * fy];
-        for (let k = 0; k < 3; k++) {
-          panels[at + k] =
-            ((pixels[i + k] as number) * w00 +
-              (pixels[i + k + 3] as number) * w10 +
-              (pixels[i + k + stride] as number) * w01 +
-              (pixels[i + k + stride + 3] as number) * w11 +
-              512) >>
-            10;
-        }
+        const w00 = (32 - fx) * (32 - fy);
+        const w10 = fx * (32 - fy);
+        const w01 = (32 - fx) * fy;
+        const w11 = fx * fy;
+        const j = i + stride;
+        panels[at] =
+          ((pixels[i] as number) * w00 +
+            (pixels[i + 3] as number) * w10 +
+            (pixels[j] as number) * w01 +
+            (pixels[j + 3] as number) * w11 +
+            512) >>
+          10;
+        panels[at + 1] =
+          ((pixels[i + 1] as number) * w00 +
+            (pixels[i + 4] as number) * w10 +
+            (pixels[j + 1] as number) * w01 +
+            (pixels[j + 4] as number) * w11 +
+            512) >>
+          10;
+        panels[at + 2] =
+          ((pixels[i + 2] as number) * w00 +
+            (pixels[i + 5] as number) * w10 +
+            (pixels[j + 2] as number) * w01 +
+            (pixels[j + 5] as number) * w11 +
+            512) >>
+          10;
       }
     }
   }
