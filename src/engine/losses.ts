@@ -42,9 +42,9 @@ const KL_LIMIT = 10;
 
 /**
  * Checks a loss on its way into an engine: every constant there, none that the loss does not have. Engines fill nothing in; the usual
- * constants are a recipe's to take (`POLICY_LOSSES`). Called once per batch.
+ * constants are a recipe's to take (`POLICY_LOSSES`). A learner says its head, which must fit. Called once per batch.
  */
-export function checkLoss(loss: Loss): void {
+export function checkLoss(loss: Loss, head?: "lm" | "value"): void {
   const { name, ...given } = loss;
   const schema = Object.hasOwn(LOSS_SCHEMAS, name) ? LOSS_SCHEMAS[name] : undefined;
   if (schema === undefined) {
@@ -54,6 +54,10 @@ export function checkLoss(loss: Loss): void {
   for (const [key, usual] of Object.entries(read)) {
     if (!Object.hasOwn(given, key)) throw new ConfigError(`Loss "${name}": ${key} is missing; ${usual} is usual.`);
   }
+  if (head === "value" && name !== "value") {
+    throw new ConfigError(`A critic learns with the loss "value", not "${name}".`);
+  }
+  if (head === "lm" && name === "value") throw new ConfigError('The loss "value" needs a learner with head "value".');
 }
 
 /** Checks that a datum's arrays have one length and that the loss finds what it needs. */

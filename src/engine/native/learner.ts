@@ -2,7 +2,6 @@
  * The embedded learner. Weights, one gradient per shard and the optimizer's moments are shared memory; workers do all the arithmetic. Calls run one
  * after the other, in the order they were made. Sums have a fixed order whatever the number of threads, so results are the same bits.
  */
-import { ConfigError } from "../../core/errors.ts";
 import { checkOptimizer } from "../check-optimizer.ts";
 import { customForwardBackward } from "../custom-loss.ts";
 import type { Datum, Forward, Learner, Loss, LossReport, OptimizerParams, Sampler, StepReport } from "../engine.ts";
@@ -60,15 +59,7 @@ export class NativeLearner implements Learner {
   }
 
   async forwardBackward(data: readonly Datum[], loss: Loss): Promise<LossReport> {
-    checkLoss(loss);
-    const value = this.#model.head === "value";
-    if (value !== (loss.name === "value")) {
-      throw new ConfigError(
-        value
-          ? `A critic learns with the loss "value", not "${loss.name}".`
-          : 'The loss "value" needs a learner with head "value".',
-      );
-    }
+    checkLoss(loss, this.#model.head);
     if (loss.name !== "custom") return this.#enqueue(() => this.#learn(data, loss));
     const report = await customForwardBackward(this, data, loss.compute);
     if (!report.finite) await this.#enqueue(async () => this.#spoil());

@@ -2,7 +2,6 @@
  * A learner in the worker. Calls run one after the other, in the order they were made, and carry numbers, so that a call that is sent again is not done
  * twice. When the worker's process dies its weights are gone: every call says so until a checkpoint is restored, into a learner that is opened anew.
  */
-import { ConfigError } from "../../core/errors.ts";
 import { checkOptimizer } from "../check-optimizer.ts";
 import { customForwardBackward } from "../custom-loss.ts";
 import type {
@@ -58,15 +57,7 @@ export class TorchLearner implements Learner {
   }
 
   async forwardBackward(data: readonly Datum[], loss: Loss): Promise<LossReport> {
-    checkLoss(loss);
-    const value = this.#spec.head === "value";
-    if (value !== (loss.name === "value")) {
-      throw new ConfigError(
-        value
-          ? `A critic learns with the loss "value", not "${loss.name}".`
-          : 'The loss "value" needs a learner with head "value".',
-      );
-    }
+    checkLoss(loss, this.#spec.head ?? "lm");
     if (loss.name !== "custom") return this.#enqueue(() => this.#learn(data, loss));
     const report = await customForwardBackward(this, data, loss.compute);
     // The worker never saw that loss: a step must not apply what else was summed up.
