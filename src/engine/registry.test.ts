@@ -30,6 +30,11 @@ describe("engines by name", () => {
     expect(() => checkEngineConfig({ sampler: { vllm: [] } })).toThrow(/sampler.vllm/);
     expect(() => checkEngineConfig({ sampler: { vllm: ["localhost"] } })).toThrow(/sampler.vllm.0/);
     expect(() => checkEngineConfig({ sampler: { ...sampler, vlm: 1 } })).toThrow(/vlm/);
+    const sglang = ["http://127.0.0.1:30000"];
+    checkEngineConfig({ sampler: { sglang } });
+    expect(() => checkEngineConfig({ sampler: {} })).toThrow(/vllm or as sglang/);
+    expect(() => checkEngineConfig({ sampler: { ...sampler, sglang } })).toThrow(/vllm or as sglang/);
+    expect(() => checkEngineConfig({ sampler: { sglang, renderer: "server" } })).toThrow(/leave render/);
   });
 
   test("a registered engine gets its settings, with defaults, and its address", async () => {

@@ -61,7 +61,7 @@ function writeContent(
   return isPlainText && form !== "parts" ? first.text : content.map((part) => writePart(part, imageUrl));
 }
 
-function pngDataUri(image: Image): string {
+export function pngDataUri(image: Image): string {
   return `data:image/png;base64,${Buffer.from(encodePng(image)).toString("base64")}`;
 }
 

@@ -14,34 +14,43 @@ import { Fleet, type Weights } from "./fleet.ts";
 import { VllmRenderer } from "./renderer.ts";
 import { VllmSampler } from "./sampler.ts";
 import { VllmServer } from "./server.ts";
+import { SglangServer } from "./sglang.ts";
 
 const address = z.url({ protocol: /^https?$/ });
 
 /** `sampler` of a recipe's engine. */
-export const samplerSettings = z.strictObject({
-  vllm: z.array(address).min(1),
-  /** Servers that render, where they stand apart (`vllm launch render`). */
-  render: z.array(address).min(1).optional(),
-  /** Who makes ids and pixels: the servers, or the model folder's own template and processor here. */
-  renderer: z.enum(["server", "own"]).default("server"),
-  /** A folder that this process and every server see under the same path; default: a temporary one. */
-  exchange: z.string().min(1).optional(),
-  /** Requests in flight at each server. */
-  concurrency: z.int().min(1).default(256),
-  /** Most milliseconds for one reply. */
-  timeoutMs: z.int().min(1000).default(3_600_000),
-  /** How long to wait for a server when all are gone. */
-  patienceMs: z.int().min(0).default(600_000),
-  /** Learner and servers share a GPU: the servers sleep while it learns. */
-  sleep: z.boolean().default(false),
-});
+export const samplerSettings = z
+  .strictObject({
+    vllm: z.array(address).min(1).optional(),
+    sglang: z.array(address).min(1).optional(),
+    /** Servers that render, where they stand apart (`vllm launch render`). */
+    render: z.array(address).min(1).optional(),
+    /** Who makes ids and pixels: vLLM servers (default), or the model folder's own template and processor here. */
+    renderer: z.enum(["server", "own"]).optional(),
+    /** A folder that this process and every server see under the same path; default: a temporary one. */
+    exchange: z.string().min(1).optional(),
+    /** Requests in flight at each server. */
+    concurrency: z.int().min(1).default(256),
+    /** Most milliseconds for one reply. */
+    timeoutMs: z.int().min(1000).default(3_600_000),
+    /** How long to wait for a server when all are gone. */
+    patienceMs: z.int().min(0).default(600_000),
+    /** Learner and servers share a GPU: the servers sleep while it learns. */
+    sleep: z.boolean().default(false),
+  })
+  .superRefine(({ vllm, sglang, render, renderer }, context) => {
+    if ((vllm === undefined) === (sglang === undefined)) context.addIssue("name servers as vllm or as sglang");
+    if (sglang !== undefined && (render !== undefined || renderer === "server")) {
+      context.addIssue("SGLang servers take pictures unprocessed: leave render and renderer out");
+    }
+  });
 export type SamplerSettings = z.output<typeof samplerSettings>;
 
 export class VllmEngine implements Engine {
   readonly capabilities: Capabilities;
   readonly #learner: Engine;
   readonly #settings: SamplerSettings;
-  readonly #servers: readonly VllmServer[];
+  /** None: the model folder renders. */
   readonly #renderServers: readonly VllmServer[];
   readonly #fleet: Fleet;
   #contextLength = Number.POSITIVE_INFINITY;
@@ -52,9 +61,12 @@ export class VllmEngine implements Engine {
     this.#settings = settings;
     const key = process.env.VLLM_API_KEY;
     const options = { ...settings, ...(key !== undefined && { key }) };
-    this.#servers = settings.vllm.map((url) => new VllmServer(url, options));
-    this.#renderServers = settings.render?.map((url) => new VllmServer(url, options)) ?? this.#servers;
-    this.#fleet = new Fleet(this.#servers, settings);
+    const { vllm, sglang = [], render, renderer } = settings;
+    const connect = (urls: readonly string[]) => urls.map((url) => new VllmServer(url, options));
+    const servers = vllm && connect(vllm);
+    this.#fleet = new Fleet(servers ?? sglang.map((url) => new SglangServer(url, options)), settings);
+    const asked = renderer === "own" ? undefined : servers;
+    this.#renderServers = (asked && render && connect(render)) ?? asked ?? [];
     this.capabilities = { ...learner.capabilities, visionMask: true, exactLogprobs: false, weights: "inPlace" };
   }
 
@@ -98,7 +110,7 @@ export class VllmEngine implements Engine {
     const chat = await loadChat(folder);
     const model = chatModel(chat);
     const maxPositions = Math.min(model.maxPositions, this.#contextLength);
-    if (this.#settings.renderer === "own") return { ...model, maxPositions };
+    if (this.#renderServers.length === 0) return { ...model, maxPositions };
     const renderer = await VllmRenderer.open(this.#renderServers, chat);
     return { ...model, maxPositions, renderer };
   }

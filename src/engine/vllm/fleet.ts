@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { errorMessage } from "../../core/errors.ts";
 import { EngineError } from "../errors.ts";
 import { ServerLost, ServerRefused } from "./http.ts";
-import type { Generated, GenerateRequest, Probe, TokenServer } from "./server.ts";
+import type { Drawn, Generated, GenerateRequest, Probe, TokenServer } from "./server.ts";
 
 export type FleetOptions = {
   /** How long to wait for a server to come back when all are gone; default ten minutes. */
@@ -31,6 +31,9 @@ const BASE = "base";
 
 /** Answers that are our fault or a poisoned request's: more tries would only hide it. */
 const MOST_BREAKDOWNS = 3;
+
+/** Thrown when ids come from weights that this run never gave to the server. */
+class StrangeWeights extends Error {}
 
 type Member = {
   readonly server: TokenServer;
@@ -113,15 +116,33 @@ export class Fleet {
         await this.#give(member, weights);
         const wanted = weights();
         const adapter = wanted.kind === "adapter" ? this.#adapterName(wanted.version) : undefined;
-        const answer = await server.generate({ ...request, ...(adapter && { adapter }) });
         // Servers that do not say it are believed.
-        const versions = answer.versions.map((version) => version || (adapter ? BASE : String(wanted.version)));
-        if (versions.every((version) => member.has.includes(version))) return { ...answer, versions, url: server.url };
-        // It was started anew behind our back.
-        member.has = [];
-        this.#onTrouble(`${server.url} answered with weights that it was not given; it gets the newest again.`);
+        const named = ({ versions }: Drawn) =>
+          versions.map((name) => name || (adapter ? BASE : String(wanted.version)));
+        const check = (drawn: Drawn) => {
+          if (!named(drawn).every((name) => member.has.includes(name))) throw new StrangeWeights();
+        };
+        const { onPart } = request;
+        const answer = await server.generate({
+          ...request,
+          ...(adapter && { adapter }),
+          ...(onPart && {
+            onPart: (part: Drawn) => {
+              check(part);
+              onPart(part);
+            },
+          }),
+        });
+        check(answer);
+        return { ...answer, versions: named(answer), url: server.url };
       } catch (error) {
         request.signal?.throwIfAborted();
+        if (error instanceof StrangeWeights) {
+          // It was started anew behind our back.
+          member.has = [];
+          this.#onTrouble(`${server.url} answered with weights that it was not given; it gets the newest again.`);
+          continue;
+        }
         // Started anew behind our back, it knows no adapter.
         const forgot = error instanceof ServerRefused && error.status === 404 && member.has.length > 0;
         if (forgot) member.has = [];

@@ -4,6 +4,7 @@
  */
 import http from "node:http";
 import https from "node:https";
+import type { z } from "zod";
 import { errorMessage } from "../../core/errors.ts";
 import { EngineError } from "../errors.ts";
 
@@ -34,6 +35,8 @@ export type RequestOptions = {
   readonly signal?: AbortSignal;
   /** Most milliseconds until the whole answer is here. */
   readonly timeoutMs: number;
+  /** Takes a good answer piece by piece as it arrives; what it throws ends the request. */
+  readonly onText?: (text: string) => void;
 };
 
 export class HttpClient {
@@ -83,7 +86,7 @@ export class HttpClient {
     method: string,
     path: string,
     body: string | undefined,
-    { headers, signal, timeoutMs }: RequestOptions,
+    { headers, signal, timeoutMs, onText }: RequestOptions,
     stale: { found: boolean },
   ): Promise<string> {
     return new Promise((resolve, reject) => {
@@ -123,20 +126,51 @@ export class HttpClient {
       request.on("error", lost);
       request.on("response", (response) => {
         answered = true;
-        const chunks: Buffer[] = [];
-        response.on("data", (chunk: Buffer) => chunks.push(chunk));
+        const status = response.statusCode ?? 0;
+        const good = status >= 200 && status < 300;
+        const texts: string[] = [];
+        response.setEncoding("utf8").on("data", (text: string) => {
+          if (!good || onText === undefined) {
+            texts.push(text);
+            return;
+          }
+          try {
+            onText(text);
+          } catch (error) {
+            fail(error);
+          }
+        });
         response.on("error", lost);
         response.on("end", () => {
           settle();
-          const text = Buffer.concat(chunks).toString("utf8");
-          const status = response.statusCode ?? 0;
-          if (status >= 200 && status < 300) resolve(text);
+          const text = texts.join("");
+          if (good) resolve(text);
           else reject(new ServerRefused(`${this.url}${path}`, status, text));
         });
       });
       request.end(body);
     });
   }
+}
+
+/** An answer in the form that this kind of server promises. */
+export function readAnswer<T>(schema: z.ZodType<T>, answer: unknown, url: string, kind: string): T {
+  const read = schema.safeParse(answer);
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  throw new EngineError(
+    `${url} answered in a form that is not ${kind}'s: ${issue?.path.join(".")}: ${issue?.message}.`,
+  );
+}
+
+/** Server-sent events out of pieces of text: `take` gets the data of each. */
+export function eventReader(take: (data: string) => void): (text: string) => void {
+  let rest = "";
+  return (text) => {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) if (line.startsWith("data:")) take(line.slice(5).trim());
+  };
 }
 
 function parse(url: string, text: string): unknown {

@@ -4,10 +4,10 @@
  */
 import type { Features, ImageSpan, ModelInput } from "../../core/model-input.ts";
 import type { ImageProcessor } from "../../model/image-processor.ts";
-import type { Datum, Sample, SampleContext, Sampler, SamplingParams, Scores } from "../engine.ts";
+import type { Datum, OnToken, Sample, SampleContext, Sampler, SamplingParams, Scores } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import type { Fleet, Weights } from "./fleet.ts";
-import type { Generated } from "./server.ts";
+import type { Drawn, Generated, Picture } from "./server.ts";
 
 export type VllmSamplerParts = {
   readonly fleet: Fleet;
@@ -33,11 +33,8 @@ export class VllmSampler implements Sampler {
     if (this.#closed) throw new EngineError(`The sampler of version ${this.version} is closed. Publish another.`);
     if (params.rawLogprobs)
       throw new EngineError("A vLLM server says one kind of log-probability: leave rawLogprobs out.");
-    const images = prompt.images.map((span) => ({
-      start: span.start,
-      length: span.length,
-      features: span.features ?? this.#features(span),
-    }));
+    const images = prompt.images.map((span) => this.#picture(span));
+    const { onToken } = context;
     context.onSeen?.();
     const parts: Generated[] = [];
     let ids: readonly number[] = [...prompt.ids];
@@ -61,6 +58,7 @@ export class VllmSampler implements Sampler {
           ...(params.topLogprobs !== undefined && { topLogprobs: params.topLogprobs }),
           ...(params.promptLogprobs && parts.length === 0 && { promptLogprobs: true }),
           ...(context.signal && { signal: context.signal }),
+          ...(onToken && { onPart: (part: Drawn) => tellTokens(part, params, onToken) }),
         },
         this.#parts.weights,
       );
@@ -69,7 +67,7 @@ export class VllmSampler implements Sampler {
       if (answer.finish !== "abort" || left <= 0) break;
       ids = [...ids, ...answer.ids];
     }
-    return this.#whole(parts, params, context);
+    return this.#whole(parts, params);
   }
 
   score(data: readonly Datum[]): Promise<Scores[]> {
@@ -87,10 +85,9 @@ export class VllmSampler implements Sampler {
     await this.#parts.onClose?.();
   }
 
-  #whole(parts: readonly Generated[], params: SamplingParams, { onToken }: SampleContext): Sample {
+  #whole(parts: readonly Generated[], params: SamplingParams): Sample {
     const ids = Int32Array.from(parts.flatMap((part) => part.ids));
     const logprobs = Float32Array.from(parts.flatMap((part) => part.logprobs));
-    for (const [i, id] of ids.entries()) onToken?.(id, logprobs[i] as number);
     const named = parts.flatMap((part) => part.versions);
     const inPlace = this.#parts.weights().kind === "reload";
     const versions = Int32Array.from(named, (name) => (inPlace ? Number(name) : this.version));
@@ -100,8 +97,21 @@ export class VllmSampler implements Sampler {
       versions,
       version: versions[0] ?? this.version,
       stopReason: parts.at(-1)?.finish === "length" || ids.length >= params.maxTokens ? reasonOf(ids, params) : "stop",
-      ...(params.topLogprobs !== undefined && { topLogprobs: parts.flatMap((part) => part.topLogprobs ?? []) }),
+      ...(params.topLogprobs !== undefined && { topLogprobs: parts.flatMap((part) => part.topLogprobs) }),
       ...(parts[0]?.promptLogprobs && { promptLogprobs: parts[0].promptLogprobs }),
+    };
+  }
+
+  /** Its pixels are processed when a server takes them processed. */
+  #picture(span: ImageSpan): Picture {
+    const featuresOf = () => span.features ?? this.#features(span);
+    return {
+      start: span.start,
+      length: span.length,
+      image: span.image,
+      get features() {
+        return featuresOf();
+      },
     };
   }
 
@@ -115,6 +125,11 @@ export class VllmSampler implements Sampler {
     made.set(image, features);
     return features;
   }
+}
+
+function tellTokens({ ids, logprobs, topLogprobs }: Drawn, params: SamplingParams, onToken: OnToken): void {
+  const asked = params.topLogprobs !== undefined;
+  for (const [i, id] of ids.entries()) onToken(id, logprobs[i] as number, asked ? topLogprobs[i] : undefined);
 }
 
 const made = new WeakMap<object, Features>();

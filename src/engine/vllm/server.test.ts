@@ -1,11 +1,14 @@
 /** What clients of inference servers promise: bodies as real servers sent them, a sequence survives its server, and no weights that were not published. */
 import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, test } from "vitest";
-import type { Features } from "../../core/model-input.ts";
+import { Image } from "../../core/image.ts";
+import type { ImageProcessor } from "../../model/image-processor.ts";
+import type { Sampler } from "../engine.ts";
 import { Fleet, type Weights } from "./fleet.ts";
 import { ServerLost, ServerRefused } from "./http.ts";
-import { type GenerateRequest, VllmServer } from "./server.ts";
-import { TestServer } from "./test-server.ts";
+import { VllmSampler } from "./sampler.ts";
+import { type Drawn, type GenerateRequest, type Picture, VllmServer } from "./server.ts";
+import { streamOf, TestServer } from "./test-server.ts";
 
 const golden = (name: string) =>
   JSON.parse(readFileSync(new URL(`golden/${name}.json`, import.meta.url), "utf8")) as {
@@ -42,11 +45,22 @@ function fleetOf(list: readonly TestServer[], patienceMs = 10_000): Fleet {
   return made;
 }
 
-const picture = (hash: string): Features => ({
-  hash,
-  grid: [1, 2, 2],
-  dtype: "float32",
-  data: new Uint8Array(4 * 1536 * 4),
+/** The learner's snapshot and the processor: not asked where nothing is scored or seen. */
+const unasked = () => Promise.reject(new Error("not asked"));
+const OWN: Sampler = {
+  version: 1,
+  sample: unasked,
+  score: unasked,
+  release: () => undefined,
+  close: async () => undefined,
+};
+const NO_PICTURES = {} as ImageProcessor;
+
+const picture = (hash: string): Picture => ({
+  start: 0,
+  length: 1,
+  image: new Image(1, 1, new Uint8Array(3)),
+  features: { hash, grid: [1, 2, 2], dtype: "float32", data: new Uint8Array(4 * 1536 * 4) },
 });
 const request = (session: string, more: Partial<GenerateRequest> = {}): GenerateRequest => ({
   ids: [1, 2, 3],
@@ -116,7 +130,7 @@ describe("a server's bodies", () => {
   test("a picture's pixels are sent once, and again to a server that lost them", async () => {
     const server = await testServer();
     const one = client(server);
-    const images = [{ start: 0, length: 1, features: picture("p") }];
+    const images = [picture("p")];
     const sent = () =>
       (server.generated.at(-1)!.body.features as { kwargs_data: { image: unknown[] } }).kwargs_data.image[0];
     await one.generate(request("a", { images }));
@@ -152,6 +166,77 @@ describe("a server's bodies", () => {
     setTimeout(() => abort.abort(new Error("enough")), 50);
     await expect(taken).rejects.toThrow("enough");
     await expect(client(server, 50).generate(request("a"))).rejects.toBeInstanceOf(ServerLost);
+  });
+});
+
+describe("a streamed answer", () => {
+  test("a recorded one is told id by id, and whole at its end", async () => {
+    const server = await testServer();
+    server.override = ({ path }) =>
+      path.includes("generate") ? { events: golden("gen_stream").body as string } : undefined;
+    const parts: Drawn[] = [];
+    const whole = await client(server).generate(request("a", { onPart: (part) => parts.push(part) }));
+    expect(parts.map(({ ids }) => ids)).toEqual([[314], [324], [327]]);
+    expect(whole).toMatchObject({ ids: [314, 324, 327], logprobs: [-0.25, -0.25, -0.25], finish: "stop" });
+    expect(server.generated.at(-1)?.body.stream).toBe(true);
+  });
+
+  test("an error before the first id is an error; one that comes later leaves a beginning", async () => {
+    const server = await testServer();
+    const failed = 'data: {"error":{"message":"out of blocks","code":500}}\n\ndata: [DONE]\n\n';
+    server.override = ({ path }) => (path.includes("generate") ? { events: failed } : undefined);
+    await expect(client(server).generate(request("a", { onPart: () => undefined }))).rejects.toThrow("out of blocks");
+    const begun = streamOf(server.sample({ token_ids: [1], sampling_params: { max_tokens: 8 } }), 2);
+    server.override = ({ path }) => (path.includes("generate") ? { events: begun + failed } : undefined);
+    const { ids, finish } = await client(server).generate(request("a", { onPart: () => undefined }));
+    expect({ ids, finish }).toEqual({ ids: [1, 2], finish: "abort" });
+  });
+
+  test("goes on elsewhere when its server dies in the middle, and no id is told twice", async () => {
+    const both = [await testServer(), await testServer()] as const;
+    const fleet = fleetOf(both);
+    await fleet.load(version(1));
+    const [dies, lives] = both;
+    dies.override = ({ path, body }) =>
+      path.includes("generate")
+        ? { events: streamOf(dies.sample(body as Parameters<TestServer["sample"]>[0]), 2), breaks: true }
+        : undefined;
+    const told: number[] = [];
+    const sampler = new VllmSampler({
+      fleet,
+      weights: () => version(1),
+      own: OWN,
+      processor: NO_PICTURES,
+      visionIds: [],
+    });
+    const { ids, versions } = await sampler.sample(
+      { ids: Int32Array.of(1, 2, 3), images: [] },
+      { maxTokens: 8, temperature: 1, seed: 0, stopIds: [7] },
+      {
+        sequence: "a",
+        onToken: (id) => {
+          told.push(id);
+          // After the second, the machine is gone.
+          if (told.length === 2) void dies.kill();
+        },
+      },
+    );
+    expect(told).toEqual([...ids]);
+    expect([...ids].slice(0, 2)).toEqual([6, 7]);
+    expect(lives.generated.map(({ body }) => body.token_ids)).toEqual([[1, 2, 3, 6, 7]]);
+    expect(new Set(versions)).toEqual(new Set([1]));
+  });
+
+  test("ids of weights that were never published are not told", async () => {
+    const server = await testServer();
+    const fleet = fleetOf([server]);
+    await fleet.load(version(4));
+    // Started anew behind our back.
+    server.version = "default";
+    const told: string[] = [];
+    const onPart = ({ versions }: Drawn) => told.push(...versions);
+    const { ids } = await fleet.generate(request("a", { onPart }), () => version(4));
+    expect(told).toEqual(ids.map(() => "4"));
   });
 });
 

@@ -3,16 +3,26 @@
  * SGLang has another implementation of it.
  */
 import { z } from "zod";
+import type { Image } from "../../core/image.ts";
 import type { Features } from "../../core/model-input.ts";
+import type { TopLogprob } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { encodeFeatures } from "./features.ts";
-import { HttpClient, ServerRefused } from "./http.ts";
+import { eventReader, HttpClient, type RequestOptions, readAnswer, ServerLost, ServerRefused } from "./http.ts";
 import { EXTENSION_CLASS } from "./launch.ts";
+
+/** A picture among the ids: for servers that take processed ones, and for those that process it themselves. */
+export type Picture = {
+  readonly start: number;
+  readonly length: number;
+  readonly image: Image;
+  readonly features: Features;
+};
 
 /** Ids in, ids out. */
 export type GenerateRequest = {
   readonly ids: Int32Array | readonly number[];
-  readonly images: readonly { readonly start: number; readonly length: number; readonly features: Features }[];
+  readonly images: readonly Picture[];
   readonly maxTokens: number;
   readonly temperature: number;
   readonly seed: number;
@@ -33,16 +43,22 @@ export type GenerateRequest = {
   /** Who asks, for servers that keep a session's caches together. */
   readonly session: string;
   readonly signal?: AbortSignal;
+  /** Takes the answer in parts as they are drawn. What it throws ends the request. */
+  readonly onPart?: (part: Drawn) => void;
 };
 
-export type Generated = {
+/** Ids with what is known of each. */
+export type Drawn = {
   readonly ids: readonly number[];
   readonly logprobs: readonly number[];
-  /** `abort`: somebody stopped it, and what is here is a beginning. */
-  readonly finish: "stop" | "length" | "abort";
   /** The weights of each id, as they were named. */
   readonly versions: readonly string[];
-  readonly topLogprobs?: readonly (readonly { readonly id: number; readonly logprob: number }[])[];
+  readonly topLogprobs: readonly (readonly TopLogprob[])[];
+};
+
+export type Generated = Drawn & {
+  /** `abort`: somebody stopped it, or the server was lost after it had said something; what is here is a beginning. */
+  readonly finish: "stop" | "length" | "abort";
   readonly promptLogprobs?: Float32Array;
 };
 
@@ -82,6 +98,7 @@ export type Rendered = {
   }[];
 };
 
+const GENERATE = "/inference/v1/generate";
 const CONTROL_MS = 600_000;
 const PROBE_MS = 30_000;
 /** vLLM clamps a bias to this. Among logits of a sane size it leaves nothing. */
@@ -115,18 +132,16 @@ const rendered = z.looseObject({
 // 0.32 says token_id; before, the token was spelled token_id:314.
 const scored = z.looseObject({ token_id: z.int().optional(), token: z.string().optional(), logprob: z.number() });
 const generated = z.looseObject({
-  choices: z
-    .array(
-      z.looseObject({
-        token_ids: z.array(z.int()),
-        finish_reason: z.string().nullish(),
-        logprobs: z
-          .looseObject({ content: z.array(scored.extend({ top_logprobs: z.array(scored).optional() })) })
-          .nullish(),
-        weight_versions: z.array(z.looseObject({ version: z.string(), start: z.int(), end: z.int() })).nullish(),
-      }),
-    )
-    .min(1),
+  choices: z.array(
+    z.looseObject({
+      token_ids: z.array(z.int()),
+      finish_reason: z.string().nullish(),
+      logprobs: z
+        .looseObject({ content: z.array(scored.extend({ top_logprobs: z.array(scored).optional() })) })
+        .nullish(),
+      weight_versions: z.array(z.looseObject({ version: z.string(), start: z.int(), end: z.int() })).nullish(),
+    }),
+  ),
   prompt_logprobs: z.array(z.record(z.string(), z.looseObject({ logprob: z.number() })).nullable()).nullish(),
 });
 
@@ -160,7 +175,7 @@ export class VllmServer implements TokenServer {
       await this.#checkConfig();
       // What a server was not started for is said now, not in the middle of a run.
       await this.#http
-        .post("/inference/v1/generate", { token_ids: [0], sampling_params: { max_tokens: 1 } }, { timeoutMs })
+        .post(GENERATE, { token_ids: [0], sampling_params: { max_tokens: 1 } }, { timeoutMs })
         .catch((error) => this.#explainForbidden(error));
     }
     return { model: this.#model, version, contextLength };
@@ -258,23 +273,63 @@ export class VllmServer implements TokenServer {
   }
 
   async #generate(request: GenerateRequest, sent: Set<string>): Promise<Generated> {
-    const { images, signal } = request;
-    const answer = await this.#http.post(
-      "/inference/v1/generate",
-      {
-        model: request.adapter ?? (await this.#name()),
-        token_ids: Array.from(request.ids),
-        sampling_params: samplingParams(request),
-        ...(images.length > 0 && { features: wireFeatures(images, sent) }),
-      },
-      {
-        headers: { "x-session-id": request.session },
-        timeoutMs: this.#timeoutMs,
-        ...(signal && { signal }),
-      },
-    );
+    const { images, signal, onPart } = request;
+    const body = {
+      model: request.adapter ?? (await this.#name()),
+      token_ids: Array.from(request.ids),
+      sampling_params: samplingParams(request),
+      ...(images.length > 0 && { features: wireFeatures(images, sent) }),
+    };
+    const options = {
+      headers: { "x-session-id": request.session },
+      timeoutMs: this.#timeoutMs,
+      ...(signal && { signal }),
+    };
+    // A stream leaves the prompt's log-probabilities out.
+    const streams = onPart !== undefined && !request.promptLogprobs;
+    const answer = streams
+      ? await this.#stream(body, options, onPart)
+      : this.#readGenerated(await this.#http.post(GENERATE, body, options));
     for (const { features } of images) remember(sent, features.hash);
-    return this.#readGenerated(answer);
+    if (!streams) onPart?.(answer);
+    return answer;
+  }
+
+  /** An answer that breaks off is a beginning: what was said can't be taken back. */
+  async #stream(
+    body: object,
+    options: RequestOptions,
+    onPart: NonNullable<GenerateRequest["onPart"]>,
+  ): Promise<Generated> {
+    const parts: Generated[] = [];
+    let finish: Generated["finish"] = "abort";
+    const onEvent = (data: string) => {
+      if (data === "[DONE]") return;
+      const event: unknown = JSON.parse(data);
+      if (typeof event === "object" && event !== null && "error" in event) {
+        throw new ServerRefused(`${this.url}${GENERATE}`, 500, data);
+      }
+      const { choices } = this.#read(generated, event);
+      if (choices.length === 0) return;
+      const part = this.#readGenerated(event);
+      if (choices[0]?.finish_reason) finish = part.finish;
+      if (part.ids.length === 0) return;
+      onPart(part);
+      parts.push(part);
+    };
+    try {
+      await this.#http.post(GENERATE, { ...body, stream: true }, { ...options, onText: eventReader(onEvent) });
+    } catch (error) {
+      const broke = error instanceof ServerLost || error instanceof ServerRefused;
+      if (!broke || parts.length === 0) throw error;
+    }
+    return {
+      ids: parts.flatMap((part) => part.ids),
+      logprobs: parts.flatMap((part) => part.logprobs),
+      versions: parts.flatMap((part) => part.versions),
+      topLogprobs: parts.flatMap((part) => part.topLogprobs),
+      finish,
+    };
   }
 
   #readGenerated(answer: unknown): Generated {
@@ -369,12 +424,7 @@ export class VllmServer implements TokenServer {
   }
 
   #read<T>(schema: z.ZodType<T>, answer: unknown): T {
-    const read = schema.safeParse(answer);
-    if (read.success) return read.data;
-    const [issue] = read.error.issues;
-    throw new EngineError(
-      `${this.url} answered in a form that is not vLLM's: ${issue?.path.join(".")}: ${issue?.message}.`,
-    );
+    return readAnswer(schema, answer, this.url, "vLLM");
   }
 }
 

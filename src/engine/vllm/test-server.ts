@@ -4,7 +4,10 @@ import type { AddressInfo } from "node:net";
 import { EXTENSION_CLASS } from "./launch.ts";
 
 export type Asked = { readonly path: string; readonly body: Record<string, unknown> };
-type Answer = { readonly status?: number; readonly body?: unknown } | undefined;
+/** `events` are sent as a stream; `breaks`: the connection breaks after them. */
+type Answer =
+  | { readonly status?: number; readonly body?: unknown; readonly events?: string; readonly breaks?: boolean }
+  | undefined;
 
 export class TestServer {
   /** Every request, in order. */
@@ -37,8 +40,16 @@ export class TestServer {
     this.#server = createServer(async (request, response) => {
       const asked = { path: request.url ?? "", body: await bodyOf(request) };
       this.asked.push(asked);
-      const { status = 200, body } = (await this.override(asked)) ?? this.#usual(asked);
+      const answer: Answer = (await this.override(asked)) ?? this.#usual(asked);
+      const { status = 200, body, events, breaks } = answer;
       if (response.destroyed) return;
+      if (events !== undefined) {
+        response.writeHead(status, { "content-type": "text/event-stream" });
+        // In two pieces, cut anywhere.
+        response.write(events.slice(0, events.length >> 1));
+        response.write(events.slice(events.length >> 1), () => (breaks ? response.destroy() : response.end()));
+        return;
+      }
       response.writeHead(status, { "content-type": "application/json" });
       response.end(body === undefined ? "" : JSON.stringify(body));
     });
@@ -57,7 +68,7 @@ export class TestServer {
     await closed;
   }
 
-  #usual({ path, body }: Asked): { status?: number; body?: unknown } {
+  #usual({ path, body }: Asked): NonNullable<Answer> {
     switch (path.split("?")[0]) {
       case "/v1/models":
         return { body: { data: [{ id: "policy", max_model_len: 512 }] } };
@@ -86,19 +97,21 @@ export class TestServer {
     }
   }
 
-  #generate(body: Parameters<TestServer["sample"]>[0]): { status?: number; body?: unknown } {
+  #generate(body: Parameters<TestServer["sample"]>[0]): NonNullable<Answer> {
     const hashes = body.features?.mm_hashes.image ?? [];
     for (const [i, hash] of hashes.entries()) {
       if (body.features?.kwargs_data.image[i] !== null) this.pictures.add(hash);
       else if (!this.pictures.has(hash)) return { status: 500, body: { error: { message: "Internal server error" } } };
     }
-    return { body: this.sample(body) };
+    const whole = this.sample(body);
+    return body.stream ? { events: streamOf(whole) } : { body: whole };
   }
 
   /** The reply to ids whose sum is s: s, s + 1, … modulo 100, then 7 as the end. */
   sample(
     body: {
       token_ids: number[];
+      stream?: boolean;
       sampling_params: { max_tokens: number };
       features?: { mm_hashes: { image: string[] }; kwargs_data: { image: (string | null)[] } };
     },
@@ -120,6 +133,25 @@ export class TestServer {
       ],
     };
   }
+}
+
+/** One event an id, as vLLM streams an answer; `most`: only the first so many, without an end. */
+export function streamOf({ choices: [choice] }: ReturnType<TestServer["sample"]>, most?: number): string {
+  if (choice === undefined) return "";
+  const { token_ids: ids, logprobs, finish_reason: reason, weight_versions: versions } = choice;
+  const events = ids.slice(0, most).map((id, i) => ({
+    choices: [
+      {
+        index: 0,
+        token_ids: [id],
+        finish_reason: i === ids.length - 1 ? reason : null,
+        logprobs: { content: [logprobs.content[i]] },
+        weight_versions: versions.map(({ version }) => ({ version, start: 0, end: 1 })),
+      },
+    ],
+  }));
+  const lines = events.map((event) => `data: ${JSON.stringify(event)}\n\n`);
+  return [...lines, ...(most === undefined ? ["data: [DONE]\n\n"] : [])].join("");
 }
 
 async function bodyOf(request: IncomingMessage): Promise<Record<string, unknown>> {
