@@ -8,6 +8,7 @@ export default defineConfig({
     envs: "src/envs/index.ts",
     model: "src/model/index.ts",
     engine: "src/engine/index.ts",
+    tinker: "src/tinker/index.ts",
     run: "src/run/index.ts",
     rollout: "src/rollout/index.ts",
     train: "src/train/index.ts",

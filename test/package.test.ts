@@ -103,14 +103,16 @@ describe("the packed tarball in an empty project", () => {
       import { makeEnv, makeWorld, NumpyRandom } from "saccade";
       import { Image } from "saccade/core";
       import { encodePng } from "saccade/images";
+      import { ModelInput, ServiceClient } from "saccade/tinker";
       const env = await makeEnv("maze_2d/easy");
       const [first] = await env.reset(3);
       const picture = first.content.find((part) => part.type === "image").image;
-      console.log(picture instanceof Image, encodePng(picture).length > 100, (await makeWorld("sokoban")).actions.length, new NumpyRandom(0).random());`;
+      console.log(picture instanceof Image, encodePng(picture).length > 100, (await makeWorld("sokoban")).actions.length, new NumpyRandom(0).random());
+      console.log(ModelInput.fromInts([1, 2]).length, new ServiceClient({ base_url: "http://127.0.0.1:9", api_key: "tml-x" }).connection.hosted);`;
     writeFileSync(join(folder, "program.mjs"), program);
     const { stdout, stderr } = spawnSync(process.execPath, ["program.mjs"], { cwd: folder, encoding: "utf8" });
     expect(stderr).toBe("");
-    expect(stdout.trim()).toBe("true true 4 0.6369616873214543");
+    expect(stdout.trim()).toBe("true true 4 0.6369616873214543\n2 false");
   });
 
   test("answers wrong usage with exit code 2 and a hint", () => {

@@ -14,6 +14,7 @@ const floors = [
   ["train"],
   ["rollout"],
   ["engine"],
+  ["tinker"],
   ["model"],
   ["envs"],
   ["run"],

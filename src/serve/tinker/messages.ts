@@ -1,7 +1,7 @@
 /** The protobuf messages of the Tinker API: a batch to learn from on the way in, its log-probabilities or samples on the way out. */
 import { DataError } from "../../core/errors.ts";
 import type { TopLogprob } from "../../engine/engine.ts";
-import { Fields, Writer } from "./wire.ts";
+import { Fields, Writer } from "../../tinker/wire.ts";
 
 export type WireChunk =
   | { readonly type: "text"; readonly ids: Int32Array }

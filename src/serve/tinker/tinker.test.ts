@@ -6,11 +6,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DataError } from "../../core/errors.ts";
 import { NativeEngine } from "../../engine/index.ts";
 import { temporaryFolder } from "../../model/test-folder.ts";
+import { Fields, Writer } from "../../tinker/wire.ts";
 import { startServer } from "../server.ts";
 import { createServable } from "../test-serve.ts";
 import { decodeForwardBackward } from "./messages.ts";
 import { parseJson } from "./schemas.ts";
-import { Fields, Writer } from "./wire.ts";
 
 let root = "";
 beforeAll(async () => {

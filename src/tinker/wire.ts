@@ -1,5 +1,5 @@
 /** Protobuf, as much of it as the Tinker API uses: fields by number on the way in, unknown ones skipped; on the way out in order, zero values left out. */
-import { DataError } from "../../core/errors.ts";
+import { DataError } from "../core/errors.ts";
 
 const VARINT = 0;
 const FIXED64 = 1;
