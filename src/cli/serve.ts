@@ -1,14 +1,19 @@
-/** `saccade serve`: a model folder behind OpenAI's and vLLM's routes. */
+/** `saccade serve`: a model folder behind OpenAI's and vLLM's routes, environments behind routes of their own, or both. */
 import { readFileSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { Command } from "commander";
 import { ConfigError } from "../core/index.ts";
 import { type EngineConfig, openEngine } from "../engine/index.ts";
-import { startServer } from "../serve/server.ts";
+import type { Workers } from "../rollout/index.ts";
+import { type ServeServer, startServer } from "../serve/server.ts";
 import { ENGINE_FLAG, isFolder, wholeNumber } from "./common.ts";
 
 type Flags = {
-  model: string;
+  model?: string;
+  envs?: string[];
+  envWorkers?: Workers;
+  envSessions?: number;
+  envIdle?: number;
   name?: string;
   host: string;
   port: number;
@@ -21,8 +26,8 @@ type Flags = {
 
 export function serveCommand(): Command {
   return new Command("serve")
-    .description("serve a model: OpenAI's routes, vLLM's render and generate")
-    .requiredOption("--model <folder>", "a model folder, such as a checkpoint's policy/")
+    .description("serve a model (OpenAI's routes, vLLM's render and generate), or environments over HTTP")
+    .option("--model <folder>", "a model folder, such as a checkpoint's policy/")
     .option("--name <text>", "what requests call it (default: the folder's name)")
     .option("--port <n>", "port, 0 for any free one", wholeNumber("--port"), 8000)
     .option("--host <name>", "address to listen on; beyond this machine a key is needed", "127.0.0.1")
@@ -35,6 +40,14 @@ export function serveCommand(): Command {
     )
     .option("--concurrency <n>", "requests at work at a time", wholeNumber("--concurrency", 1))
     .option(...ENGINE_FLAG)
+    .option("--envs <names...>", "environments to be played over HTTP: ids, files, or all for the built-in ones")
+    .option("--env-workers <kind>", "where they run: inline, threads or processes")
+    .option("--env-sessions <n>", "most sessions at a time (default 1024)", wholeNumber("--env-sessions", 1))
+    .option(
+      "--env-idle <seconds>",
+      "close a session after so long without a call (default 1800)",
+      wholeNumber("--env-idle", 1),
+    )
     .action(runServe);
 }
 
@@ -42,29 +55,48 @@ async function runServe(flags: Flags): Promise<void> {
   for (const [flag, folder] of Object.entries({ model: flags.model, store: flags.store })) {
     if (folder !== undefined && !isFolder(folder)) throw new ConfigError(`--${flag}: there is no folder ${folder}.`);
   }
+  const { model, envs } = flags;
+  if (model === undefined && envs === undefined) {
+    throw new ConfigError("Say what to serve: --model with a folder, --envs with names of environments, or both.");
+  }
   const key = readKey(flags.apiKeyFile);
+  const environments = envs && {
+    names: envs,
+    ...(flags.envWorkers !== undefined && { workers: flags.envWorkers }),
+    ...(flags.envSessions !== undefined && { sessions: flags.envSessions }),
+    ...(flags.envIdle !== undefined && { idleSeconds: flags.envIdle }),
+  };
+  const where = {
+    host: flags.host,
+    port: flags.port,
+    ...(key !== undefined && { key }),
+    ...(flags.store !== undefined && { store: flags.store }),
+    ...(environments && { environments }),
+  };
+  if (model === undefined) return untilStopped(await startServer(where));
   const engine = await openEngine(flags.engine);
   try {
     const server = await startServer({
+      ...where,
       engine,
-      folder: flags.model,
-      name: flags.name ?? basename(resolve(flags.model)),
-      host: flags.host,
-      port: flags.port,
-      ...(key !== undefined && { key }),
-      ...(flags.store !== undefined && { store: flags.store }),
+      folder: model,
+      name: flags.name ?? basename(resolve(model)),
       ...(flags.context !== undefined && { contextLength: flags.context }),
       ...(flags.concurrency !== undefined && { concurrency: flags.concurrency }),
     });
-    process.stdout.write(`${server.url}\n`);
-    await new Promise<void>((done) => {
-      process.once("SIGINT", done);
-      process.once("SIGTERM", done);
-    });
-    await server.close();
+    await untilStopped(server);
   } finally {
     await engine.close();
   }
+}
+
+async function untilStopped(server: ServeServer): Promise<void> {
+  process.stdout.write(`${server.url}\n`);
+  await new Promise<void>((done) => {
+    process.once("SIGINT", done);
+    process.once("SIGTERM", done);
+  });
+  await server.close();
 }
 
 function readKey(file: string | undefined): string | undefined {

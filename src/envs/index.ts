@@ -1,5 +1,6 @@
 /** Worlds, protocols and the environments made of them. Importing this registers the built-in worlds. */
 import { register } from "./registry.ts";
+import { remote } from "./remote.ts";
 import { builtinWorlds } from "./worlds/index.ts";
 
 export { z } from "zod";
@@ -17,6 +18,7 @@ export * from "./protocol.ts";
 export * from "./protocols/index.ts";
 export * from "./python.ts";
 export * from "./registry.ts";
+export { HttpEnv } from "./remote.ts";
 export * from "./seeds.ts";
 export * from "./sources.ts";
 export * from "./task.ts";
@@ -27,3 +29,4 @@ export * from "./world-model/index.ts";
 export * from "./worlds/index.ts";
 
 for (const world of builtinWorlds) register(world);
+register(remote);

@@ -117,12 +117,12 @@ describe("toOpenAI and fromOpenAI", () => {
     [
       "a web address",
       withPart({ type: "image_url", image_url: { url: "https://x.org/a.png" } }),
-      "messages[0].content[1].image_url.url is a web address, and nothing is downloaded: embed",
+      "messages[0].content[1].image_url.url: this is a web address, and nothing is downloaded: embed",
     ],
     [
       "a path",
       withPart({ type: "image_url", image_url: { url: "a.png" } }),
-      "messages[0].content[1].image_url.url must be a data URI",
+      "messages[0].content[1].image_url.url: this must be a data URI",
     ],
     [
       "picture bytes that are none",

@@ -83,18 +83,21 @@ function nested(extra: JsonObject | undefined, key: string): JsonObject {
   return isJsonObject(value) ? value : {};
 }
 
-export async function fromOpenAI(wire: unknown): Promise<Message[]> {
+type ReadImage = (url: string) => Promise<Image>;
+
+/** `readImage` finds a picture by its address; by default it must be inside, as a data URI. */
+export async function fromOpenAI(wire: unknown, readImage: ReadImage = readDataUri): Promise<Message[]> {
   if (!Array.isArray(wire)) throw new DataError("messages must be a list of chat messages.");
-  return Promise.all(wire.map((message, i) => readMessage(message, `messages[${i}]`)));
+  return Promise.all(wire.map((message, i) => readMessage(message, `messages[${i}]`, readImage)));
 }
 
-async function readMessage(wire: unknown, path: string): Promise<Message> {
+async function readMessage(wire: unknown, path: string, readImage: ReadImage): Promise<Message> {
   const fields = new Fields(wire, path);
   const role = fields.string("role");
   if (!ROLES.includes(role)) {
     throw new DataError(`${path}.role is '${role}'; it must be one of ${ROLES.join(", ")}.`);
   }
-  const content = await readContent(fields, path);
+  const content = await readContent(fields, path, readImage);
   const name = fields.optionalString("name");
   const toolCallId = fields.optionalString("tool_call_id");
   const toolCalls = fields.optionalList("tool_calls")?.map((call, i) => readToolCall(call, `${path}.tool_calls[${i}]`));
@@ -114,43 +117,44 @@ async function readMessage(wire: unknown, path: string): Promise<Message> {
 async function readContent(
   fields: Fields,
   path: string,
+  readImage: ReadImage,
 ): Promise<{ parts: Part[]; form?: "parts" | "null" | "absent" }> {
   const content = fields.take("content");
   if (content === undefined) return { parts: [], form: "absent" };
   if (content === null) return { parts: [], form: "null" };
   if (typeof content === "string") return { parts: [{ type: "text", text: content }] };
   if (!Array.isArray(content)) throw new DataError(`${path}.content must be a string, a list of parts or null.`);
-  const parts = await Promise.all(content.map((part, i) => readPart(part, `${path}.content[${i}]`)));
+  const parts = await Promise.all(content.map((part, i) => readPart(part, `${path}.content[${i}]`, readImage)));
   return parts.length <= 1 ? { parts, form: "parts" } : { parts };
 }
 
-async function readPart(wire: unknown, path: string): Promise<Part> {
+async function readPart(wire: unknown, path: string, readImage: ReadImage): Promise<Part> {
   const fields = new Fields(wire, path);
   const type = fields.string("type");
   if (type === "text") return { type, text: fields.string("text"), ...fields.rest() };
-  if (type === "image_url") return readImagePart(fields, path);
+  if (type === "image_url") return readImagePart(fields, path, readImage);
   throw new DataError(`${path}.type is '${type}'; only text and image_url parts can be read.`);
 }
 
-async function readImagePart(fields: Fields, path: string): Promise<ImagePart> {
+async function readImagePart(fields: Fields, path: string, readImage: ReadImage): Promise<ImagePart> {
   const inner = new Fields(fields.take("image_url"), `${path}.image_url`);
   const url = inner.string("url");
   const detail = inner.optionalString("detail");
-  const image = await decodeImage(readDataUri(url, `${path}.image_url.url`)).catch((error: unknown) => {
+  const image = await readImage(url).catch((error: unknown) => {
     throw new DataError(`${path}.image_url.url: ${errorMessage(error)}`, { cause: error });
   });
   return { type: "image", image, ...(detail !== undefined && { detail }), ...fields.rest("image_url", inner) };
 }
 
-function readDataUri(url: string, path: string): Uint8Array {
+async function readDataUri(url: string): Promise<Image> {
   if (/^https?:/i.test(url)) {
-    throw new DataError(`${path} is a web address, and nothing is downloaded: embed the picture as a data URI.`);
+    throw new DataError("this is a web address, and nothing is downloaded: embed the picture as a data URI.");
   }
   const comma = url.indexOf(",");
   if (comma < 0 || !/^data:[^,]*;base64$/i.test(url.slice(0, comma))) {
-    throw new DataError(`${path} must be a data URI: data:image/png;base64,… (or image/jpeg).`);
+    throw new DataError("this must be a data URI: data:image/png;base64,… (or image/jpeg).");
   }
-  return Buffer.from(url.slice(comma + 1), "base64");
+  return decodeImage(Buffer.from(url.slice(comma + 1), "base64"));
 }
 
 function readToolCall(wire: unknown, path: string): ToolCall {

@@ -1,9 +1,9 @@
 /**
- * `saccade serve`: one model of one engine, answered as OpenAI's and vLLM's servers answer. Every request passes the guard first; beyond this
- * machine every route but `/health` needs the key.
+ * `saccade serve`: one model of one engine, answered as OpenAI's and vLLM's servers answer, and environments to be played over HTTP: either, or both.
+ * Every request passes the guard first; beyond this machine every route but `/health` needs the key.
  */
 import { resolve } from "node:path";
-import type { Engine } from "../engine/engine.ts";
+import { ConfigError } from "../core/errors.ts";
 import { HttpError } from "../http/errors.ts";
 import { Guard, keyOf } from "../http/guard.ts";
 import { json } from "../http/responses.ts";
@@ -13,14 +13,14 @@ import { Backend, type BackendOptions } from "./backend.ts";
 import { answerChat } from "./chat.ts";
 import { answerCompletion } from "./completions.ts";
 import * as control from "./control.ts";
+import { Environments, type EnvironmentsOptions } from "./environments.ts";
 import { apiErrorResponse, NoRoute } from "./errors.ts";
 import { answerGenerate } from "./generate.ts";
 import { renderChatRequest, renderCompletionRequest } from "./render.ts";
 import { TINKER_PREFIX, Tinker } from "./tinker/tinker.ts";
 import { answerDetokenize, answerTokenize } from "./tokens.ts";
 
-export type ServeOptions = Omit<BackendOptions, "engine"> & {
-  readonly engine: Engine;
+export type ServeOptions = (BackendOptions | { readonly folder?: undefined }) & {
   /** Default 127.0.0.1. Anything that is not this machine alone needs a key. */
   readonly host?: string;
   /** Default 0: any free one. */
@@ -28,6 +28,7 @@ export type ServeOptions = Omit<BackendOptions, "engine"> & {
   readonly key?: string;
   /** Weights that requests name are loaded from inside this folder only; absent: none are. */
   readonly store?: string;
+  readonly environments?: EnvironmentsOptions;
 };
 
 export type ServeServer = {
@@ -67,53 +68,79 @@ const ROUTES: Readonly<Record<string, Route>> = {
   "POST /v1/unload_lora_adapter": control.unloadAdapter,
 };
 
-const PATHS = new Set(Object.keys(ROUTES).map((route) => route.split(" ")[1]));
+type EnvRoute = (environments: Environments, request: Request) => Response | Promise<Response>;
+
+const ENV_ROUTES: Readonly<Record<string, EnvRoute>> = {
+  "POST /connect": (environments, request) => environments.connect(request),
+  "POST /call": (environments, request) => environments.call(request),
+  "GET /sessions": (environments) => environments.list(),
+};
+
+type Served = {
+  readonly guard: Guard;
+  readonly backend: Backend | undefined;
+  readonly tinker: Tinker | undefined;
+  readonly environments: Environments | undefined;
+  readonly store: string | undefined;
+};
 
 export async function startServer(options: ServeOptions): Promise<ServeServer> {
   const { host = "127.0.0.1", port = 0, key, store } = options;
+  if (options.folder === undefined && options.environments === undefined) {
+    throw new ConfigError("There is nothing to serve: name a model, environments, or both.");
+  }
   const guard = new Guard({ host, called: { word: "key", flag: "--api-key-file" }, ...(key !== undefined && { key }) });
-  const backend = await Backend.open(options);
+  const environments = options.environments && new Environments(options.environments);
+  const backend = options.folder === undefined ? undefined : await Backend.open(options);
   const root = store === undefined ? undefined : resolve(store);
-  const { engine, chat, folder, name, contextLength } = backend;
-  const tinker =
-    root === undefined ? undefined : await Tinker.open({ engine, chat, folder, name, contextLength, store: root });
-  const shared = { backend, store: root };
-  const handle = (request: Request) => serve(request, guard, shared, tinker);
+  const tinker = root === undefined || backend === undefined ? undefined : await openTinker(backend, root);
+  const served: Served = { guard, backend, tinker, environments, store: root };
+  const handle = (request: Request) => serve(request, served);
   const server = await listen({ host, port, handle, onError: apiErrorResponse }).catch(async (error: unknown) => {
-    await backend.close();
+    await backend?.close();
+    await environments?.close();
     throw error;
   });
   return {
     url: server.url,
     port: server.port,
     async close() {
-      await backend.close();
+      await backend?.close();
       await server.close();
+      await environments?.close();
       await tinker?.close();
     },
   };
 }
 
-async function serve(
-  request: Request,
-  guard: Guard,
-  shared: Pick<Ask, "backend" | "store">,
-  tinker: Tinker | undefined,
-): Promise<Response> {
+function openTinker({ engine, chat, folder, name, contextLength }: Backend, store: string): Promise<Tinker> {
+  return Tinker.open({ engine, chat, folder, name, contextLength, store });
+}
+
+async function serve(request: Request, served: Served): Promise<Response> {
+  const { guard, backend, tinker, environments, store } = served;
   const { pathname, searchParams: query } = new URL(request.url);
   guard.checkSource(request, true);
   const key = keyOf(request) ?? request.headers.get("x-api-key") ?? undefined;
   const isOpen = pathname === "/health" || Tinker.isOpen(pathname);
   if (!isOpen && !guard.isKey(key)) throw new HttpError(401, "This server needs its key.");
-  if (pathname.startsWith(TINKER_PREFIX)) {
+  if (pathname.startsWith(TINKER_PREFIX) && backend !== undefined) {
     if (tinker === undefined) throw new NoRoute(404, "Start the server with --store to train and keep checkpoints.");
     return tinker.answer(request);
   }
-  const route = Object.hasOwn(ROUTES, `${request.method} ${pathname}`)
-    ? ROUTES[`${request.method} ${pathname}`]
-    : undefined;
-  if (route !== undefined) return route({ ...shared, request, query });
-  throw PATHS.has(pathname) ? new NoRoute(405, "Method Not Allowed") : new NoRoute(404, "Not Found");
+  const route = `${request.method} ${pathname}`;
+  if (environments !== undefined && Object.hasOwn(ENV_ROUTES, route)) {
+    return (ENV_ROUTES[route] as EnvRoute)(environments, request);
+  }
+  if (backend !== undefined && Object.hasOwn(ROUTES, route)) {
+    return (ROUTES[route] as Route)({ backend, store, request, query });
+  }
+  if (environments !== undefined && route === "GET /health") {
+    return json({ ok: true, service: "saccade", max_inflight: environments.mostInflight });
+  }
+  const known = { ...(backend && ROUTES), ...(environments && ENV_ROUTES) };
+  const isKnown = Object.keys(known).some((one) => one.split(" ")[1] === pathname);
+  throw isKnown ? new NoRoute(405, "Method Not Allowed") : new NoRoute(404, "Not Found");
 }
 
 function answerModels({ backend }: Ask): Response {
