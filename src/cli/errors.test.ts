@@ -29,6 +29,8 @@ beforeAll(() => {
   writeFileSync(join(folder, "broken.ts"), "export default {{{");
   writeFileSync(join(folder, "d.jsonl"), "not json\n");
   mkdirSync(join(folder, "empty"));
+  mkdirSync(join(folder, "run"));
+  writeFileSync(join(folder, "run/events.jsonl"), '{"step":1,"time":1,"kind":"eval","metrics":{"eval/success":0.5}}\n');
 });
 
 describe("An error is one line", () => {
@@ -38,6 +40,16 @@ describe("An error is one line", () => {
     ["a folder for a recipe", 2, /no recipe ".\/empty"/, "train", "./empty"],
     ["a recipe that can't be read", 2, /broken.ts could not be loaded/, "train", "./broken.ts"],
     ["an unknown recipe", 2, /no recipe "nope"/, "train", "nope"],
+    ["curves of what is no run", 2, /empty is no run folder/, "plot", "empty"],
+    [
+      "curves of a metric that a run has not",
+      2,
+      /run has no eval\/none. It has: eval\/success\./,
+      "plot",
+      "run",
+      "--metrics",
+      "eval/none",
+    ],
     [
       "a film in no folder",
       2,

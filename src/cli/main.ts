@@ -11,6 +11,7 @@ import { evalCommand } from "./eval.ts";
 import { explainFailure } from "./failure.ts";
 import { modelCommand } from "./model.ts";
 import { playCommand } from "./play.ts";
+import { plotCommand } from "./plot.ts";
 import { runsCommand } from "./runs.ts";
 import { serveCommand } from "./serve.ts";
 import { sftCommand } from "./sft.ts";
@@ -58,6 +59,7 @@ for (const command of [
   serveCommand(),
   viewCommand(),
   runsCommand(),
+  plotCommand(),
   uploadCommand(),
   torchCommand(),
   vllmCommand(),

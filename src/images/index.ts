@@ -1,4 +1,5 @@
 export * from "./canvas.ts";
+export * from "./chart.ts";
 export * from "./decode.ts";
 export * from "./gif.ts";
 export { decodeJpeg } from "./jpeg.ts";
