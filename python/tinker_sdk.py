@@ -6,9 +6,13 @@ The SDK is used as it comes from PyPI. What it finds is judged by src/serve/tink
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import logging
+import re
 import sys
+import tarfile
+import urllib.request
 import warnings
 
 import numpy as np
@@ -23,11 +27,19 @@ said: list[str] = []
 
 
 class Keep(logging.Handler):
+    """Warnings, and what tells of a second try: an answer that is no success (408 only ends a long poll), or the word."""
+
     def emit(self, record: logging.LogRecord) -> None:
-        said.append(f"{record.levelname} {record.getMessage()}")
+        message = record.getMessage()
+        failed = record.name == "httpx" and not re.search(r"HTTP/1.1 (2\d\d|408)", message)
+        if record.levelno >= logging.WARNING or failed or "retry" in message.lower():
+            said.append(f"{record.levelname} {message}")
+        answers.append(record.name == "httpx")
 
 
-logging.getLogger().addHandler(Keep(level=logging.WARNING))
+answers: list[bool] = []
+logging.getLogger().addHandler(Keep(level=logging.INFO))
+logging.getLogger().setLevel(logging.INFO)
 warnings.showwarning = lambda message, *_: said.append(f"WARN {message}")
 
 with open(picture, "rb") as file:
@@ -84,7 +96,11 @@ found["scores"] = {"learner": scores, "sampler": scored}
 params = types.SamplingParams(max_tokens=6, temperature=0.7, seed=2**63 - 5, stop=[])
 known = inspect.signature(sampler.sample).parameters
 picture_prompt = types.ModelInput(chunks=chunks)
-newer = {"topk_sample_logprobs": 2, "target_prompt_logprobs": tensor([[target, 71] for target in targets[:-1]], "int64")}
+newer = {
+    "topk_sample_logprobs": 2,
+    "target_prompt_logprobs": tensor([[target, 71] for target in targets[:-1]], "int64"),
+    "prompt_alt_tokens_k": 4,
+}
 newer = {name: value for name, value in newer.items() if name in known}
 drawn = sampler.sample(
     picture_prompt, 3, params, include_prompt_logprobs=True, topk_prompt_logprobs=3, **newer
@@ -93,6 +109,9 @@ if "target_prompt_logprobs" in newer:
     asked = drawn.target_prompt_logprobs
     found["targets"] = {"shape": asked.shape, "first": asked.data[::2], "second": asked.data[1::2]}
     found["top_samples"] = [len(row or []) for row in drawn.sequences[0].topk_logprobs or []] if hasattr(drawn.sequences[0], "topk_logprobs") else None
+if "prompt_alt_tokens_k" in newer:
+    others = drawn.prompt_alt_tokens
+    found["others"] = {"shape": others.tokens.shape, "tokens": others.tokens.data, "logprobs": others.logprobs.data}
 found["prompt"] = {"logprobs": drawn.prompt_logprobs, "top": drawn.topk_prompt_logprobs}
 again = sampler.sample(types.ModelInput(chunks=chunks), 3, params).result()
 found["samples"] = [
@@ -211,17 +230,26 @@ rest.delete_checkpoint_from_tinker_path(named).result()
 found["left"] = [one.tinker_path for one in rest.list_user_checkpoints().result().checkpoints]
 found["sessions"] = len(rest.list_sessions().result().sessions)
 
-if hasattr(client, "save_weights_external"):
-    import urllib.request
 
-    exported = client.save_weights_external("out").result().path
-    urls = rest.get_external_weights_urls(exported).result().urls
-    found["exported"] = sorted(urls)
-    with urllib.request.urlopen(urls["adapter_config.json"]) as answer:
-        found["exported_rank"] = json.loads(answer.read())["r"]
+def fetch(address: str) -> bytes:
+    with urllib.request.urlopen(address) as answer:
+        return answer.read()
+
+
+if hasattr(client, "save_weights_external"):
+    urls = rest.get_external_weights_urls(client.save_weights_external("out").result().path).result().urls
+    exported = {name: fetch(address) for name, address in urls.items()}
+else:
+    address = rest.get_checkpoint_archive_url_from_tinker_path(saved).result().url
+    with tarfile.open(fileobj=io.BytesIO(fetch(address))) as archive:
+        exported = {one.name: archive.extractfile(one).read() for one in archive if one.size > 0}
+found["exported"] = sorted(exported)
+found["exported_rank"] = json.loads(exported["adapter_config.json"])["r"]
+found["exported_numbers"] = len(exported["adapter_model.safetensors"])
 
 
 found["said"] = list(said)
+found["answers"] = sum(answers)
 
 
 def failure(work) -> str:

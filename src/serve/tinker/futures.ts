@@ -9,16 +9,18 @@ const HOLD_MS = 25_000;
 const KEPT_MS = 600_000;
 
 export type Outcome = { readonly json: unknown } | { readonly protobuf: Uint8Array };
-type Future = { readonly outcome: Promise<Outcome>; settled: boolean; givenAt: number | undefined };
+type Future = { readonly outcome: Promise<Outcome>; givenAt: number | undefined };
 
 export class Futures {
   readonly #futures = new Map<string, Future>();
+  #pending = 0;
 
   add(id: string, work: Promise<Outcome>): void {
-    const future: Future = { outcome: work.catch(failure), settled: false, givenAt: undefined };
-    this.#futures.set(id, future);
-    void future.outcome.finally(() => {
-      future.settled = true;
+    const outcome = work.catch(failure);
+    this.#futures.set(id, { outcome, givenAt: undefined });
+    this.#pending += 1;
+    void outcome.finally(() => {
+      this.#pending -= 1;
     });
   }
 
@@ -27,9 +29,7 @@ export class Futures {
   }
 
   get pending(): number {
-    let count = 0;
-    for (const { settled } of this.#futures.values()) if (!settled) count += 1;
-    return count;
+    return this.#pending;
   }
 
   /** Undefined: there is none of that name. */
@@ -61,7 +61,7 @@ export class Futures {
 }
 
 /** In the form that the SDK turns into an exception at once. */
-function failure(error: unknown): Outcome {
+export function failure(error: unknown): Outcome {
   const category = error instanceof SaccadeError && !(error instanceof EngineError) ? "user" : "server";
   return { json: { error: errorMessage(error), category } };
 }

@@ -2,6 +2,7 @@
  * What must outlive the process, in SQLite: sessions, models, every accepted training operation, checkpoints. An operation is written, and on the disk,
  * before its submission is answered; a server that was killed replays what followed the last snapshot.
  */
+import { DataError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 
 type Value = string | number | bigint | Uint8Array | null;
@@ -25,7 +26,25 @@ export type ModelRow = {
   snapshot: string | null;
   position: number;
 };
-export type OperationRow = { position: number; request: string; model: string; kind: string; body: Uint8Array };
+export type OperationRow = {
+  position: number;
+  request: string;
+  model: string;
+  kind: string;
+  body: Uint8Array;
+  /** Of what must not be done again: JSON as text, protobuf as bytes. */
+  outcome: string | Uint8Array | null;
+};
+export type SamplerRow = {
+  id: string;
+  session: string;
+  base: string;
+  /** Absent: the base model, or weights that were saved without a name. */
+  path: string | null;
+  folder: string;
+  /** The model whose unnamed weights these are. */
+  model: string | null;
+};
 export type CheckpointRow = {
   run: string;
   kind: string;
@@ -37,17 +56,17 @@ export type CheckpointRow = {
   expires: number | null;
 };
 
+const VERSION = 2;
 const TABLES = `
-PRAGMA journal_mode = WAL;
-PRAGMA synchronous = FULL;
+PRAGMA user_version = ${VERSION};
 CREATE TABLE IF NOT EXISTS sessions (id TEXT PRIMARY KEY, created REAL, metadata TEXT, name TEXT, status TEXT);
 CREATE TABLE IF NOT EXISTS models (id TEXT PRIMARY KEY, session TEXT, base TEXT, rank INTEGER, config TEXT, metadata TEXT, created REAL,
   used REAL, snapshot TEXT, position INTEGER);
 CREATE TABLE IF NOT EXISTS operations (position INTEGER PRIMARY KEY AUTOINCREMENT, request TEXT UNIQUE, model TEXT, seq TEXT, kind TEXT, body BLOB,
-  digest TEXT, UNIQUE (model, seq));
+  digest TEXT, outcome, done REAL, UNIQUE (model, seq));
 CREATE TABLE IF NOT EXISTS checkpoints (run TEXT, kind TEXT, name TEXT, folder TEXT, created REAL, bytes INTEGER, metadata TEXT, expires REAL,
   PRIMARY KEY (run, kind, name));
-CREATE TABLE IF NOT EXISTS samplers (id TEXT PRIMARY KEY, session TEXT, base TEXT, path TEXT);
+CREATE TABLE IF NOT EXISTS samplers (id TEXT PRIMARY KEY, session TEXT, base TEXT, path TEXT, folder TEXT, model TEXT);
 `;
 
 export class Journal {
@@ -57,12 +76,30 @@ export class Journal {
   static async open(file: string): Promise<Journal> {
     // A native module: loaded only where it is needed.
     const { default: Sqlite } = (await import("libsql")) as unknown as { default: new (file: string) => Database };
-    return new Journal(new Sqlite(file));
+    return new Journal(new Sqlite(file), file);
   }
 
-  private constructor(database: Database) {
+  private constructor(database: Database, file: string) {
     this.#database = database;
+    database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;");
+    const { user_version: version } = database.prepare("PRAGMA user_version").get() as { user_version: number };
+    const isNew = database.prepare("SELECT name FROM sqlite_master").get() === undefined;
+    if (!isNew && version !== VERSION) {
+      throw new DataError(`${file} was written by another version of Saccade; name another --store.`);
+    }
     database.exec(TABLES);
+  }
+
+  /** All or nothing, and one write to the disk. */
+  together(work: () => void): void {
+    this.#database.exec("BEGIN");
+    try {
+      work();
+      this.#database.exec("COMMIT");
+    } catch (error) {
+      this.#database.exec("ROLLBACK");
+      throw error;
+    }
   }
 
   run(sql: string, ...values: Value[]): void {

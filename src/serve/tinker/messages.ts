@@ -151,12 +151,14 @@ export type PromptScores = {
   readonly top?: readonly (readonly TopLogprob[])[] | undefined;
   readonly topCount: number;
   readonly targets?: TargetScores | undefined;
+  /** Ids drawn beside the prompt's own: a row for each place after the first. */
+  readonly others?: readonly (readonly TopLogprob[])[] | undefined;
 };
 
 export function encodeSamples(
   sequences: readonly SampledSequence[],
   topCount: number,
-  { prompt, top: promptTop, topCount: promptCount, targets }: PromptScores,
+  { prompt, top: promptTop, topCount: promptCount, targets, others }: PromptScores,
 ): Uint8Array {
   const writer = new Writer();
   for (const { stop, ids, logprobs, top } of sequences) {
@@ -170,7 +172,18 @@ export function encodeSamples(
   if (prompt !== undefined) writer.bytes(2, raw(prompt));
   if (promptTop !== undefined) writer.message(3, topTable(promptTop, promptCount));
   if (targets !== undefined) writer.message(5, tensorOf(targets));
+  if (others !== undefined) writer.message(6, otherTokens(others));
   return writer.finish();
+}
+
+function otherTokens(rows: readonly (readonly TopLogprob[])[]): Writer {
+  const cells = rows.flat();
+  const shape = [rows.length, rows[0]?.length ?? 0];
+  const ids = new Uint8Array(BigInt64Array.from(cells, ({ id }) => BigInt(id)).buffer);
+  const logprobs = raw(Float32Array.from(cells, ({ logprob }) => logprob));
+  return new Writer()
+    .message(1, new Writer().bytes(1, ids).integer(3, INT64).integers(4, shape))
+    .message(2, new Writer().bytes(1, logprobs).integer(3, FLOAT32).integers(4, shape));
 }
 
 function tensorOf({ values, shape, sparse }: TargetScores): Writer {

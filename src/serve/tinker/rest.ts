@@ -1,6 +1,6 @@
 /** The Tinker API's listings: sessions, training runs, checkpoints, in the shapes its clients check strictly. */
-import { rm } from "node:fs/promises";
 import { type CheckpointRow, type Journal, type ModelRow, readMetadata } from "./journal.ts";
+import { removeSaved } from "./training.ts";
 
 const TYPES: Readonly<Record<string, string>> = {
   weights: "training",
@@ -56,8 +56,7 @@ export function page(query: URLSearchParams): { limit: number; offset: number } 
   return { limit: number("limit", 100, 1000), offset: number("offset", 0, Number.MAX_SAFE_INTEGER) };
 }
 
-/** What lies beside a checkpoint's folder goes with it. */
 export async function deleteCheckpoint(journal: Journal, row: CheckpointRow): Promise<void> {
   journal.run("DELETE FROM checkpoints WHERE run = ? AND kind = ? AND name = ?", row.run, row.kind, row.name);
-  for (const path of [row.folder, `${row.folder}.state.safetensors`]) await rm(path, { recursive: true, force: true });
+  await removeSaved(row.folder);
 }

@@ -1,14 +1,15 @@
 /** Sampling for the Tinker API: several samples of one prompt, and the prompt's own log-probabilities at temperature 1. */
-import { createHash, randomInt } from "node:crypto";
+import { randomInt } from "node:crypto";
 import { DataError } from "../../core/errors.ts";
 import type { ModelInput } from "../../core/model-input.ts";
-import type { Datum, Sampler, SamplingParams, TopLogprob } from "../../engine/engine.ts";
+import { mixSeed } from "../../core/seed.ts";
+import type { Datum, Sample, Sampler, SamplingParams, TopLogprob } from "../../engine/engine.ts";
 import { HttpError } from "../../http/errors.ts";
 import type { ChatFolder } from "../../model/chat.ts";
 import type { Outcome } from "./futures.ts";
 import { encodeSamples, type TargetScores } from "./messages.ts";
 import { promptOf, visionIds } from "./prompt.ts";
-import type { SampleRequest, TargetTensor } from "./schemas.ts";
+import { type SampleRequest, seedOf, type TargetTensor } from "./schemas.ts";
 
 const MOST_TARGETS = 64;
 
@@ -16,7 +17,6 @@ export type Prepared = { readonly prompt: ModelInput; readonly params: SamplingP
 
 /** Everything that can be wrong with a request, before it is accepted. */
 export async function prepare(request: SampleRequest, chat: ChatFolder, contextLength: number): Promise<Prepared> {
-  if (request.prompt_alt_tokens_k) throw new DataError("prompt_alt_tokens_k is not served here.");
   const prompt = await promptOf(
     request.prompt.chunks.map((chunk) =>
       chunk.type === "encoded_text"
@@ -46,7 +46,7 @@ export async function prepare(request: SampleRequest, chat: ChatFolder, contextL
   const params: SamplingParams = {
     maxTokens: most,
     temperature: given.temperature,
-    seed: seedOf(given.seed),
+    seed: given.seed === undefined || given.seed === null ? randomInt(2 ** 47) : seedOf(given.seed),
     ...(given.top_k > 0 && { topK: given.top_k }),
     ...(given.top_p < 1 && { topP: given.top_p }),
     ...(ids.length > 0 && { stopIds: ids }),
@@ -73,7 +73,8 @@ export async function draw(
   });
   const topCount = request.topk_prompt_logprobs ?? 0;
   const likeliest = topCount > 0 ? topOfPrompt(sampler, prompt, topCount, `${name}:prompt`, chat) : undefined;
-  const { target_prompt_logprobs: asked } = request;
+  const { target_prompt_logprobs: asked, prompt_alt_tokens_k: altCount } = request;
+  const others = altCount ? drawInPrompt(sampler, prompt, params, altCount, `${name}:others`, chat) : undefined;
   const targeted = asked ? scoreTargets(sampler, prompt, asked, chat) : undefined;
   const wanted = request.prompt_logprobs === true || (request.prompt_logprobs_last_n ?? 0) > 0;
   const scored = wanted ? score(sampler, prompt, chat, request.prompt_logprobs_last_n ?? undefined) : undefined;
@@ -83,31 +84,63 @@ export async function draw(
     logprobs: sample.logprobs,
     ...(sample.topLogprobs && { top: sample.topLogprobs }),
   }));
-  const more = { prompt: await scored, top: await likeliest, topCount, targets: await targeted };
+  const more = { prompt: await scored, top: await likeliest, topCount, targets: await targeted, others: await others };
   return { protobuf: encodeSamples(sequences, params.topLogprobs ?? 0, more) };
 }
 
-/** Row i: the likeliest ids at place i, at temperature 1; none at the first. Each is drawn after one id more, so every id is computed once. */
+/** Row i: the likeliest ids at place i, at temperature 1; none at the first. */
 async function topOfPrompt(
   sampler: Sampler,
-  { ids, images }: ModelInput,
+  input: ModelInput,
   count: number,
   sequence: string,
   chat: ChatFolder,
 ): Promise<TopLogprob[][]> {
+  const params = { maxTokens: 1, temperature: 1, seed: 0, topLogprobs: count };
+  const rows = await alongPrompt(sampler, input, sequence, chat, async (sample) => [
+    ...((await sample(params)).topLogprobs?.[0] ?? []),
+  ]);
+  // Nothing predicts a picture; a row must not be empty.
+  return [[], ...rows.map((row, i) => row ?? [{ id: input.ids[i + 1] as number, logprob: 0 }])];
+}
+
+/** Row i: ids drawn for place i + 1, each for itself, at the request's temperature. A picture's places stay as they are. */
+async function drawInPrompt(
+  sampler: Sampler,
+  input: ModelInput,
+  { temperature, seed }: SamplingParams,
+  count: number,
+  sequence: string,
+  chat: ChatFolder,
+): Promise<TopLogprob[][]> {
+  const rows = await alongPrompt(sampler, input, sequence, chat, async (sample, at) => {
+    const row: TopLogprob[] = [];
+    for (let k = 0; k < count; k++) {
+      const { ids, logprobs } = await sample({ maxTokens: 1, temperature, seed: mixSeed("other", seed, at, k) });
+      row.push({ id: ids[0] as number, logprob: logprobs[0] as number });
+    }
+    return row;
+  });
+  return rows.map(
+    (row, i) => row ?? Array.from({ length: count }, () => ({ id: input.ids[i + 1] as number, logprob: 0 })),
+  );
+}
+
+/** For each place after the first, with what comes before it; undefined at pictures. One id more each time, so every id is computed once. */
+async function alongPrompt<T>(
+  sampler: Sampler,
+  { ids, images }: ModelInput,
+  sequence: string,
+  chat: ChatFolder,
+  look: (sample: (params: SamplingParams) => Promise<Sample>, at: number) => Promise<T>,
+): Promise<(T | undefined)[]> {
   const vision = visionIds(chat);
-  const rows: TopLogprob[][] = [[]];
+  const rows: (T | undefined)[] = [];
   try {
     for (let at = 1; at < ids.length; at++) {
-      const id = ids[at] as number;
-      if (vision.has(id)) {
-        // Nothing predicts a picture; a row must not be empty.
-        rows.push([{ id, logprob: 0 }]);
-        continue;
-      }
       const prompt = { ids: ids.subarray(0, at), images: images.filter(({ start }) => start < at) };
-      const params = { maxTokens: 1, temperature: 1, seed: 0, topLogprobs: count };
-      rows.push([...((await sampler.sample(prompt, params, { sequence })).topLogprobs?.[0] ?? [])]);
+      const sample = (params: SamplingParams) => sampler.sample(prompt, params, { sequence });
+      rows.push(vision.has(ids[at] as number) ? undefined : await look(sample, at));
     }
   } finally {
     sampler.release(sequence);
@@ -170,11 +203,4 @@ async function score(
   const [scores] = await sampler.score([datum]);
   const from = Math.max(1, last === undefined ? 1 : length - last);
   return Float32Array.from(input.ids, (_, i) => (i < from ? Number.NaN : (scores?.logprobs[i - 1] ?? 0)));
-}
-
-/** Seeds have 64 bits here, ours 53: longer ones are mixed. */
-function seedOf(seed: number | string | null | undefined): number {
-  if (seed === undefined || seed === null) return randomInt(2 ** 47);
-  if (typeof seed === "number" && seed >= 0 && seed < 2 ** 52) return seed;
-  return createHash("sha256").update(String(seed)).digest().readUIntBE(0, 6);
 }

@@ -1,4 +1,5 @@
 /** JSON bodies of the Tinker API. Unknown keys are ignored: newer clients send more. */
+import { createHash } from "node:crypto";
 import { z } from "zod";
 
 const text = z.string();
@@ -19,7 +20,7 @@ export const createModel = z.looseObject({
   lora_config: z
     .looseObject({
       rank: z.int().min(0).max(1024),
-      seed: z.int().min(0).nullish(),
+      seed: z.union([z.int(), text]).nullish(),
       train_unembed: z.boolean().nullish(),
       train_mlp: z.boolean().nullish(),
       train_attn: z.boolean().nullish(),
@@ -88,7 +89,7 @@ export const sample = z.looseObject({
   prompt_logprobs_last_n: z.int().min(0).nullish(),
   topk_prompt_logprobs: z.int().min(0).max(64).nullish(),
   topk_sample_logprobs: z.int().min(0).max(64).nullish(),
-  prompt_alt_tokens_k: z.int().min(0).nullish(),
+  prompt_alt_tokens_k: z.int().min(0).max(64).nullish(),
   target_prompt_logprobs: targets.nullish(),
 });
 export type SampleRequest = z.output<typeof sample>;
@@ -106,4 +107,10 @@ export const search = z.looseObject({
 /** Sequence ids and seeds may be longer than a double holds: those become text. */
 export function parseJson(body: string): unknown {
   return JSON.parse(body.replace(/("(?:seq_id|seed)"\s*:\s*)(-?\d{16,})/g, '$1"$2"')) as unknown;
+}
+
+/** Seeds have 64 bits here, ours 53: longer ones are mixed. */
+export function seedOf(seed: number | string): number {
+  if (typeof seed === "number" && seed >= 0 && seed < 2 ** 52) return seed;
+  return createHash("sha256").update(String(seed)).digest().readUIntBE(0, 6);
 }

@@ -1,7 +1,10 @@
 /**
- * The official Python SDK, as it comes from PyPI, trains, samples, saves, resumes and lists on our server (python/tinker_sdk.py). Runs where SACCADE_TINKER_PYTHON names a Python with `tinker` and torch; SACCADE_REQUIRE=tinker makes its absence a failure.
+ * The official Python SDK, as it comes from PyPI, trains, samples, saves, resumes, lists and exports on our server (python/tinker_sdk.py). Runs where
+ * SACCADE_TINKER_PYTHON names a Python with `tinker` 0.36.0 and torch; SACCADE_TINKER_OLDER names a folder with one folder for each older version
+ * (`pip install --no-deps --target`). SACCADE_REQUIRE=tinker makes their absence a failure.
  */
 import { execFile } from "node:child_process";
+import { readdirSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,19 +15,29 @@ import { encodePng } from "../../images/png.ts";
 import { type Served, serveTiny } from "../test-serve.ts";
 
 const python = process.env.SACCADE_TINKER_PYTHON;
-const required = (process.env.SACCADE_REQUIRE ?? "").split(",").includes("tinker");
+const older = process.env.SACCADE_TINKER_OLDER;
+const required = (process.env.SACCADE_REQUIRE ?? "").split(",");
+const versions = [...(python ? ["0.36.0"] : []), ...(python && older ? readdirSync(older).sort() : [])];
 
-test.runIf(required)("a Python with the Tinker SDK is there when it is required", () => {
+test.runIf(required.includes("tinker"))("the Tinker SDKs are there when they are required", () => {
   expect(python, "SACCADE_TINKER_PYTHON names a Python with tinker and torch").toBeTruthy();
+  expect(versions, "SACCADE_TINKER_OLDER names a folder with 0.23.0 and 0.25.0").toEqual([
+    "0.36.0",
+    "0.23.0",
+    "0.25.0",
+  ]);
 });
 
 type Findings = {
+  version: string;
   models: string[];
   supervised: number[];
   scores: { learner: number[]; sampler: (number | null)[] };
   samples: { tokens: number[]; logprobs: number[]; stop: string; again: number[] }[];
   prompt: { logprobs: (number | null)[]; top: ([id: number, logprob: number][] | null)[] };
-  targets: { shape: number[]; first: number[]; second: number[] };
+  /** Not before 0.30 and 0.31. */
+  targets?: { shape: number[]; first: number[]; second: number[] };
+  others?: { shape: number[]; tokens: number[]; logprobs: number[] };
   snapshot_stays: boolean;
   policy: Record<string, [loss: number, formula: number]>;
   several_targets: number[][];
@@ -43,11 +56,14 @@ type Findings = {
   sessions: number;
   exported: string[];
   exported_rank: number;
+  exported_numbers: number;
   failures: Record<string, string>;
   said: string[];
+  /** Lines of its log about answers. */
+  answers: number;
 };
 
-describe.runIf(python)("the official SDK", () => {
+describe.each(versions)("the official SDK %s", (version) => {
   let served: Served;
   let found: Findings;
   beforeAll(async () => {
@@ -57,7 +73,12 @@ describe.runIf(python)("the official SDK", () => {
     await writeFile(picture, encodePng(new Image(64, 64, data)));
     const script = fileURLToPath(new URL("../../../python/tinker_sdk.py", import.meta.url));
     const { stdout } = await promisify(execFile)(python as string, [script, served.url, picture], {
-      env: { ...process.env, TINKER_TELEMETRY: "1", HF_HUB_OFFLINE: "1" },
+      env: {
+        ...process.env,
+        TINKER_TELEMETRY: "1",
+        HF_HUB_OFFLINE: "1",
+        ...(version !== "0.36.0" && { PYTHONPATH: join(older as string, version) }),
+      },
       maxBuffer: 64 * 1024 * 1024,
     });
     found = JSON.parse(stdout.trim().split("\n").at(-1) as string) as Findings;
@@ -65,7 +86,7 @@ describe.runIf(python)("the official SDK", () => {
   afterAll(() => served?.close());
 
   test("learns from a picture until the loss falls, and so does full tuning", () => {
-    expect(found.models).toEqual(["policy"]);
+    expect([found.version, found.models]).toEqual([version, ["policy"]]);
     expect(found.supervised.at(-1)!).toBeLessThan(found.supervised[0]! / 2);
     expect(found.full.at(-1)!).toBeLessThan(found.full[0]!);
   });
@@ -93,11 +114,25 @@ describe.runIf(python)("the official SDK", () => {
     }
     // The learned ids lead.
     expect(top.slice(-4).map((row) => row![0]![0])).toEqual([70, 80, 51, 61]);
-    const { shape, first, second } = found.targets;
-    expect(shape).toEqual([14, 2]);
+    if (version !== "0.36.0") {
+      expect([found.targets, found.others]).toEqual([undefined, undefined]);
+      return;
+    }
+    const { shape, first, second } = found.targets!;
+    expect([shape, found.others!.shape]).toEqual([
+      [14, 2],
+      [14, 4],
+    ]);
     const named = logprobs.flatMap((value, i) => (i > 0 && value !== 0 ? [i] : []));
     expect(named.map((i) => first[i - 1])).toEqual(named.map((i) => logprobs[i]));
     expect(second.every((value) => value < 0)).toBe(true);
+    // Drawn at each place: where the prompt's own id is the likeliest by far it is drawn, with its log-probability at the temperature.
+    const { tokens, logprobs: drawn } = found.others!;
+    expect(tokens.slice(-16).filter((id, i) => id === ids[11 + Math.floor(i / 4)]).length).toBeGreaterThan(12);
+    expect(new Set(tokens).size).toBeGreaterThan(8);
+    expect(drawn.every((value, i) => value < 0 || ids[1 + Math.floor(i / 4)] === tokens[i] || tokens[i]! > 289)).toBe(
+      true,
+    );
   });
 
   test("samples are snapshots, the same for the same seed and different among themselves", () => {
@@ -139,6 +174,7 @@ describe.runIf(python)("the official SDK", () => {
     expect(found.runs).toBe(5);
     expect(found.sessions).toBeGreaterThan(0);
     expect([found.exported, found.exported_rank]).toEqual([["adapter_config.json", "adapter_model.safetensors"], 8]);
+    expect(found.exported_numbers).toBeGreaterThan(8 * 32 * 4);
   });
 
   test("mistakes are exceptions at once, in words", () => {
@@ -149,7 +185,9 @@ describe.runIf(python)("the official SDK", () => {
     expect(found.failures["wrong expected tokens"]).toMatch(/expected to take 9 tokens, but it takes 4/);
   });
 
-  test("the SDK had nothing to warn of", () => {
-    expect(found.said).toEqual([]);
+  test("the SDK had nothing to warn of, and tried nothing twice", () => {
+    // Older ones announce an archive in a warning of their own.
+    expect(found.said.filter((line) => !/^WARNING Creating checkpoint archive/.test(line))).toEqual([]);
+    expect(found.answers).toBeGreaterThan(100);
   });
 });

@@ -3,16 +3,18 @@
  * snapshots, futures that are polled, checkpoints under tinker:// paths. State lies in the store; failures of accepted work are answers, not statuses.
  */
 import { createHash, randomBytes, randomUUID } from "node:crypto";
-import { mkdir, readdir, readFile } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { createReadStream } from "node:fs";
+import { mkdir, readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { Readable } from "node:stream";
 import type { z } from "zod";
 import { DataError, errorMessage, SaccadeError } from "../../core/errors.ts";
-import type { Engine, Sampler } from "../../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { EngineError } from "../../engine/errors.ts";
 import { HttpError } from "../../http/errors.ts";
 import { readBody } from "../../http/limits.ts";
 import { segmentsOf } from "../../http/paths.ts";
-import { bytes, json } from "../../http/responses.ts";
+import { json } from "../../http/responses.ts";
 import type { ChatFolder } from "../../model/chat.ts";
 import { MOST_BYTES } from "../ask.ts";
 import { Futures } from "./futures.ts";
@@ -23,17 +25,22 @@ import {
   metadataText,
   type OperationRow,
   readMetadata,
+  type SamplerRow,
   type SessionRow,
 } from "./journal.ts";
 import { decodeForwardBackward } from "./messages.ts";
 import { checkpointJson, deleteCheckpoint, iso, page, runJson } from "./rest.ts";
+import { Samplers } from "./samplers.ts";
 import { draw, prepare } from "./sampling.ts";
 import * as schemas from "./schemas.ts";
-import { TrainedModel, type Workshop } from "./training.ts";
+import { ARCHIVE_END, archiveOf } from "./tar.ts";
+import { now, readOutcome, TrainedModel, type Workshop } from "./training.ts";
 
 export const TINKER_PREFIX = "/api/v1/";
 const MOST_PENDING = 4096;
 const LINK_SECONDS = 3600;
+/** A model that nobody asked for this long leaves memory; it comes back from its snapshot and the journal. */
+const IDLE_SECONDS = 3600;
 const CONFIG = {
   pjwt_auth_enabled: false,
   proto_write_fwdbwd: true,
@@ -52,7 +59,6 @@ export type TinkerOptions = {
 };
 
 type Call = { readonly request: Request; readonly query: URLSearchParams; readonly parts: readonly string[] };
-type SamplerRow = { id: string; session: string; base: string; path: string | null };
 
 export class Tinker {
   readonly #options: TinkerOptions;
@@ -60,7 +66,9 @@ export class Tinker {
   readonly #shop: Workshop;
   readonly #futures = new Futures();
   readonly #models = new Map<string, Promise<TrainedModel>>();
-  readonly #samplers = new Map<string, Promise<Sampler>>();
+  readonly #loaded = new Map<string, TrainedModel>();
+  #isClosed = false;
+  readonly #samplers: Samplers;
   readonly #links = new Map<string, { readonly folder: string; readonly until: number }>();
 
   static async open(options: TinkerOptions): Promise<Tinker> {
@@ -73,16 +81,14 @@ export class Tinker {
     this.#options = options;
     this.#journal = journal;
     const { engine, chat, folder } = options;
+    this.#samplers = new Samplers(engine);
     this.#shop = {
       engine,
       chat,
       folder,
       store,
       journal,
-      keepSampler: (id, session, sampler) => {
-        journal.run("INSERT OR IGNORE INTO samplers VALUES (?, ?, ?, NULL)", id, session, options.name);
-        this.#samplers.set(id, Promise.resolve(sampler));
-      },
+      samplers: this.#samplers,
       checkpoint: (path, kinds) => this.#checkpoint(path, kinds).folder,
     };
   }
@@ -105,10 +111,10 @@ export class Tinker {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     const models = await Promise.allSettled(this.#models.values());
     await Promise.allSettled(models.map((model) => (model.status === "fulfilled" ? model.value.close() : undefined)));
-    const samplers = await Promise.allSettled(this.#samplers.values());
-    await Promise.allSettled(samplers.map((one) => (one.status === "fulfilled" ? one.value.close() : undefined)));
+    await this.#samplers.close();
     this.#journal.close();
   }
 
@@ -175,7 +181,7 @@ export class Tinker {
       case "GET files":
         return this.#file(call.parts);
     }
-    throw new HttpError(404, "There is no such route; publishing, billing, audit and archives are not served.");
+    throw new HttpError(404, "There is no such route; publishing, billing and audit are not served.");
   }
 
   #createSession(asked: z.output<typeof schemas.createSession>): Response {
@@ -205,11 +211,15 @@ export class Tinker {
     if (kind !== "adamw") throw new DataError(`The optimizer "${kind}" is not served; use adamw.`);
     const id = `${session}:train:${asked.model_seq_id}`;
     const rank = lora?.rank ?? 32;
-    const config = JSON.stringify({ ...lora, seed: lora?.seed ?? 0 });
+    const config = JSON.stringify({ ...lora, seed: schemas.seedOf(lora?.seed ?? 0) });
     this.#journal.run(
       "INSERT OR IGNORE INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, 0)",
       ...[id, session, base, rank, config, metadataText(asked.user_metadata), now(), now()],
     );
+    const row = this.#row(id);
+    if (row.base !== base || row.config !== config || row.rank !== rank)
+      throw new HttpError(400, `${id} was created as something else before.`);
+    this.#closeModels(({ used }) => used < now() - IDLE_SECONDS);
     this.#futureOfModel(id);
     return json({ request_id: `create:${id}`, model_id: null });
   }
@@ -230,11 +240,12 @@ export class Tinker {
     const row = this.#row(id);
     // Read at once: what is accepted from now on is run by who accepts it.
     const pending = this.#journal.all<OperationRow>(
-      "SELECT position, request, model, kind, body FROM operations WHERE model = ? AND position > ? ORDER BY position",
+      "SELECT position, request, model, kind, body, outcome FROM operations WHERE model = ? AND position > ? ORDER BY position",
       id,
       row.position,
     );
     const opening = TrainedModel.open(this.#shop, row).then((model) => {
+      this.#loaded.set(id, model);
       for (const operation of pending) this.#futures.add(operation.request, model.run(operation));
       return model;
     });
@@ -242,6 +253,18 @@ export class Tinker {
     // A model that could not be opened may be opened later.
     opening.catch(() => this.#models.delete(id));
     return opening;
+  }
+
+  /** Those that fit and have nothing to do, once everything that was accepted has reached its model. */
+  #closeModels(fits: (row: ModelRow) => boolean): void {
+    setImmediate(() => {
+      for (const [id, model] of this.#loaded) {
+        if (!model.isIdle || this.#isClosed || !fits(this.#row(id))) continue;
+        this.#models.delete(id);
+        this.#loaded.delete(id);
+        void model.close();
+      }
+    });
   }
 
   async #forwardBackward(request: Request): Promise<Response> {
@@ -271,19 +294,22 @@ export class Tinker {
       if (known.digest !== digest) throw new HttpError(400, `Operation ${seq} of ${model} was something else before.`);
       return json({ request_id: known.request, model_id: null });
     }
+    if (this.#futures.pending >= MOST_PENDING) throw new HttpError(429, "Too many requests are waiting.");
     const request = `${kind}:${randomUUID()}`;
-    this.#journal.run(
-      "INSERT INTO operations (request, model, seq, kind, body, digest) VALUES (?, ?, ?, ?, ?, ?)",
-      ...[request, model, seq, kind, body, digest],
-    );
-    this.#journal.run("UPDATE models SET used = ? WHERE id = ?", now(), model);
+    this.#journal.together(() => {
+      this.#journal.run(
+        "INSERT INTO operations (request, model, seq, kind, body, digest) VALUES (?, ?, ?, ?, ?, ?)",
+        ...[request, model, seq, kind, body, digest],
+      );
+      this.#journal.run("UPDATE models SET used = ? WHERE id = ?", now(), model);
+    });
     const { position } = this.#journal.one<{ position: number }>(
       "SELECT position FROM operations WHERE request = ?",
       request,
     ) ?? { position: 0 };
     this.#futures.add(
       request,
-      opening.then((trained) => trained.run({ position, request, model, kind, body })),
+      opening.then((trained) => trained.run({ position, request, model, kind, body, outcome: null })),
     );
     return json({ request_id: request, model_id: null });
   }
@@ -292,7 +318,7 @@ export class Tinker {
     if (!this.#futures.has(id)) await this.#recall(id);
     const answer = await this.#futures.retrieve(id, signal);
     if (answer !== undefined) return answer;
-    // A sample can be drawn again; a training operation of before the last snapshot can't.
+    // A sample can be drawn again; what a training operation said long ago is gone.
     throw new HttpError(id.startsWith("sample:") ? 410 : 404, "There is no such future, or its result is gone.");
   }
 
@@ -304,8 +330,14 @@ export class Tinker {
       }
       return;
     }
-    const found = this.#journal.one<{ model: string }>("SELECT model FROM operations WHERE request = ?", id);
-    if (found !== undefined) await this.#model(found.model);
+    const found = this.#journal.one<OperationRow>(
+      "SELECT position, model, outcome FROM operations WHERE request = ?",
+      id,
+    );
+    if (found === undefined) return;
+    const outcome = readOutcome(found);
+    if (outcome !== undefined) this.#futures.add(id, Promise.resolve(outcome));
+    else await this.#model(found.model);
   }
 
   #info(id: string): Response {
@@ -323,42 +355,27 @@ export class Tinker {
 
   #createSampler(asked: z.output<typeof schemas.createSampler>): Response {
     this.#session(asked.session_id);
-    if (asked.model_path) this.#checkpoint(asked.model_path);
-    else if (asked.base_model) this.#checkBase(asked.base_model);
-    else throw new DataError("Name a base_model or a model_path.");
+    const path = asked.model_path ?? null;
+    const folder = path === null ? this.#options.folder : this.#checkpoint(path).folder;
+    if (path === null && !asked.base_model) throw new DataError("Name a base_model or a model_path.");
+    if (path === null) this.#checkBase(asked.base_model ?? "");
     const id = `${asked.session_id}:sample:${asked.sampling_session_seq_id}`;
     this.#journal.run(
-      "INSERT OR IGNORE INTO samplers VALUES (?, ?, ?, ?)",
-      ...[id, asked.session_id, this.#options.name, asked.model_path ?? "base"],
+      "INSERT OR IGNORE INTO samplers VALUES (?, ?, ?, ?, ?, NULL)",
+      ...[id, asked.session_id, this.#options.name, path, folder],
     );
     return json({ type: "create_sampling_session", sampling_session_id: id });
   }
 
   #describeSampler(id: string): Response {
-    const row = this.#journal.one<SamplerRow>("SELECT * FROM samplers WHERE id = ?", id);
-    if (row === undefined) throw new HttpError(404, `There is no sampler ${id}.`);
-    const path = row.path?.startsWith("tinker://") ? row.path : null;
-    return json({ sampler_id: id, base_model: row.base, model_path: path });
+    const { base, path } = this.#sampler(id);
+    return json({ sampler_id: id, base_model: base, model_path: path });
   }
 
-  async #sampler(id: string): Promise<Sampler> {
-    const known = this.#samplers.get(id);
-    if (known !== undefined) return known;
+  #sampler(id: string): SamplerRow {
     const row = this.#journal.one<SamplerRow>("SELECT * FROM samplers WHERE id = ?", id);
-    if (row === undefined) throw new HttpError(404, `There is no sampling session ${id}.`);
-    if (row.path === null) {
-      // A snapshot of before a restart comes back when its session's models replay.
-      const models = this.#journal.all<{ id: string }>("SELECT id FROM models WHERE session = ?", row.session);
-      for (const model of models) await (await this.#model(model.id)).settled();
-      const again = this.#samplers.get(id);
-      if (again === undefined) throw new HttpError(404, `The snapshot ${id} is gone: save weights for sampling again.`);
-      return again;
-    }
-    const folder = row.path === "base" ? this.#options.folder : this.#checkpoint(row.path).folder;
-    const opening = this.#options.engine.sampler(folder);
-    this.#samplers.set(id, opening);
-    opening.catch(() => this.#samplers.delete(id));
-    return opening;
+    if (row === undefined) throw new HttpError(404, `There is no sampling session ${id.slice(0, 200)}.`);
+    return row;
   }
 
   async #sample(asked: schemas.SampleRequest): Promise<Response> {
@@ -367,9 +384,12 @@ export class Tinker {
     if (!this.#futures.has(name)) {
       if (this.#futures.pending >= MOST_PENDING) throw new HttpError(429, "Too many requests are waiting.");
       const { chat, contextLength } = this.#options;
-      const sampler = await this.#sampler(asked.sampling_session_id);
+      const { folder } = this.#sampler(asked.sampling_session_id);
       const prepared = await prepare(asked, chat, contextLength);
-      if (!this.#futures.has(name)) this.#futures.add(name, draw(sampler, asked, prepared, name, chat));
+      if (!this.#futures.has(name)) {
+        const work = this.#samplers.use(folder, (sampler) => draw(sampler, asked, prepared, name, chat));
+        this.#futures.add(name, work);
+      }
     }
     return json({ request_id: name, model_id: null, sample_sequence_ids: ids });
   }
@@ -436,7 +456,8 @@ export class Tinker {
       return json({});
     }
     if (method === "GET" && action === "external_weights_urls") return this.#linksTo(request, row.folder);
-    throw new HttpError(404, "There is no such route; publishing and archives are not served.");
+    if (method === "GET" && action === "archive") return this.#linkToArchive(request, row);
+    throw new HttpError(404, "There is no such route; publishing is not served.");
   }
 
   async #listCheckpoints(query: URLSearchParams): Promise<Response> {
@@ -475,6 +496,7 @@ export class Tinker {
     if (request.method === "POST" && action === "finish") {
       await readBody(request, MOST_BYTES);
       this.#journal.run("UPDATE sessions SET status = 'finished' WHERE id = ?", id);
+      this.#closeModels(({ session }) => session === id);
       return new Response(null, { status: 204 });
     }
     if (request.method !== "GET" || action !== undefined) throw new HttpError(404, "There is no such route.");
@@ -507,20 +529,37 @@ export class Tinker {
 
   /** Addresses that need no key, for an hour. */
   async #linksTo(request: Request, folder: string): Promise<Response> {
-    const key = randomBytes(24).toString("base64url");
-    const until = now() + LINK_SECONDS;
-    this.#links.set(key, { folder, until });
-    const base = `http://${request.headers.get("host")}${TINKER_PREFIX}files/${key}`;
+    const { base, until } = this.#link(request, folder);
     const files = await readdir(folder);
     return json({ urls: Object.fromEntries(files.map((file) => [file, `${base}/${file}`])), expires: iso(until) });
   }
 
+  /** What SDKs before 0.36 download. */
+  #linkToArchive(request: Request, { folder, name }: CheckpointRow): Response {
+    const { base, until } = this.#link(request, folder);
+    return json({ url: `${base}/${name}${ARCHIVE_END}`, expires: iso(until) });
+  }
+
+  #link(request: Request, folder: string): { base: string; until: number } {
+    for (const [key, { until }] of this.#links) if (until < now()) this.#links.delete(key);
+    const key = randomBytes(24).toString("base64url");
+    const until = now() + LINK_SECONDS;
+    this.#links.set(key, { folder, until });
+    return { base: `http://${request.headers.get("host")}${TINKER_PREFIX}files/${key}`, until };
+  }
+
   async #file([, key = "", name = ""]: readonly string[]): Promise<Response> {
     const link = this.#links.get(key);
-    if (link === undefined || link.until < now() || !(await readdir(link.folder)).includes(name)) {
+    const files = link === undefined || link.until < now() ? [] : await readdir(link.folder).catch(() => []);
+    if (link === undefined || files.length === 0 || !(files.includes(name) || name.endsWith(ARCHIVE_END))) {
       throw new HttpError(404, "There is no such file, or its address is too old.");
     }
-    return bytes(await readFile(join(link.folder, basename(name))), { type: "application/octet-stream" });
+    const path = join(link.folder, name);
+    const { size, content } = files.includes(name)
+      ? { size: (await stat(path)).size, content: createReadStream(path) as AsyncIterable<Uint8Array> }
+      : await archiveOf(link.folder, files);
+    const headers = { "Content-Type": "application/octet-stream", "Content-Length": String(size) };
+    return new Response(Readable.toWeb(Readable.from(content)) as ReadableStream, { headers });
   }
 
   async #deleteExpired(): Promise<void> {
@@ -563,10 +602,6 @@ export class Tinker {
     if (name === this.#options.name || name === this.#options.folder) return;
     throw new HttpError(400, `This server has the model "${this.#options.name}", not "${name.slice(0, 200)}".`);
   }
-}
-
-function now(): number {
-  return Date.now() / 1000;
 }
 
 async function readJson<S extends z.ZodType>(request: Request, schema: S): Promise<z.output<S>> {

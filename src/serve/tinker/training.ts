@@ -3,19 +3,24 @@
  * gives the same weights, so a server that was killed goes on where it was.
  */
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
-import { DataError } from "../../core/errors.ts";
-import type { Engine, Learner, LoraSpec, OptimizerParams, Sampler } from "../../engine/engine.ts";
+import { dirname, join } from "node:path";
+import { DataError, errorMessage } from "../../core/errors.ts";
+import type { Engine, Learner, LoraSpec, OptimizerParams } from "../../engine/engine.ts";
 import type { ChatFolder } from "../../model/chat.ts";
-import type { Outcome } from "./futures.ts";
-import { type Journal, type ModelRow, metadataText, type OperationRow } from "./journal.ts";
+import { failure, type Outcome } from "./futures.ts";
+import { type Journal, type ModelRow, metadataText, type OperationRow, type SamplerRow } from "./journal.ts";
 import { expandDatum, joinColumns, lossOf } from "./losses.ts";
 import { decodeForwardBackward, encodeForwardBackward } from "./messages.ts";
 import { promptOf, visionIds } from "./prompt.ts";
+import type { Samplers } from "./samplers.ts";
 import type { LoadRequest, OptimRequest, SaveRequest } from "./schemas.ts";
 
 /** Optimizer steps between two snapshots. */
 const SNAPSHOT_STEPS = 50;
+/** Results of before a snapshot are kept for a client that was away. */
+const KEPT_SECONDS = 3600;
+/** Weights that were saved without a name: so many of a model are kept. */
+const KEPT_SAMPLERS = 64;
 /** Tinker's adapters, as clients assume them. */
 const LORA_ALPHA = 32;
 const ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"];
@@ -29,11 +34,12 @@ export type Workshop = {
   /** Where checkpoints lie. */
   readonly store: string;
   readonly journal: Journal;
-  /** Keeps a sampler under a session's name. */
-  keepSampler(id: string, session: string, sampler: Sampler): void;
+  readonly samplers: Samplers;
   /** The folder of a tinker:// path. */
   checkpoint(path: string, kinds?: readonly string[]): string;
 };
+
+type Finished = { readonly position: number; readonly outcome: Outcome };
 
 export class TrainedModel {
   readonly id: string;
@@ -41,7 +47,11 @@ export class TrainedModel {
   readonly #learner: Learner;
   readonly #row: ModelRow;
   #queue: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
   #steps = 0;
+  #isSnapshotDue = false;
+  /** Since the last snapshot. */
+  #finished: Finished[] = [];
 
   private constructor(shop: Workshop, row: ModelRow, learner: Learner) {
     this.id = row.id;
@@ -52,23 +62,28 @@ export class TrainedModel {
 
   static async open(shop: Workshop, row: ModelRow): Promise<TrainedModel> {
     const lora = loraOf(row);
-    const { seed = 0 } = JSON.parse(row.config) as { seed?: number };
+    const { seed } = JSON.parse(row.config) as { seed: number };
     const learner = await shop.engine.learner({ folder: shop.folder, seed, ...(lora && { lora }) });
     const model = new TrainedModel(shop, row, learner);
     if (row.snapshot !== null) await learner.restore(row.snapshot);
     return model;
   }
 
-  /** In the order of the calls. */
+  /** In the order of the calls; a failure is an outcome too. */
   run(operation: OperationRow): Promise<Outcome> {
-    const result = this.#queue.then(() => this.#perform(operation));
+    this.#waiting += 1;
+    const result = this.#queue
+      .then(() => this.#perform(operation))
+      .finally(() => {
+        this.#waiting -= 1;
+      });
     this.#queue = result.catch(() => {});
     return result;
   }
 
-  /** When all that was accepted so far is done. */
-  async settled(): Promise<void> {
-    await this.#queue;
+  /** All that was accepted so far is done. */
+  get isIdle(): boolean {
+    return this.#waiting === 0;
   }
 
   async close(): Promise<void> {
@@ -76,16 +91,39 @@ export class TrainedModel {
     await this.#learner.close();
   }
 
-  #perform(operation: OperationRow): Promise<Outcome> {
+  async #perform(operation: OperationRow): Promise<Outcome> {
+    const { position, kind } = operation;
+    const before = readOutcome(operation);
+    let outcome = before;
+    if (outcome === undefined) {
+      outcome = await this.#work(operation).catch(failure);
+      // Told once, it stays so: a replay must not do what a client believes undone.
+      if (isFailure(outcome)) this.#record({ position, outcome });
+    }
+    // A step that failed took its gradient with it.
+    if (before !== undefined && kind === "optim_step") this.#learner.discard();
+    this.#finished.push({ position, outcome });
+    // No gradient is waiting.
+    const isClean = (kind === "optim_step" || kind === "load_weights") && !isFailure(outcome);
+    if (isClean && this.#isSnapshotDue) await this.#snapshot(position);
+    return outcome;
+  }
+
+  #record({ position, outcome }: Finished): void {
+    const value = "json" in outcome ? JSON.stringify(outcome.json) : outcome.protobuf;
+    this.#shop.journal.run("UPDATE operations SET outcome = ?, done = ? WHERE position = ?", value, now(), position);
+  }
+
+  #work(operation: OperationRow): Promise<Outcome> {
     switch (operation.kind) {
       case "forward_backward":
         return this.#forwardBackward(operation.body);
       case "optim_step":
-        return this.#step(read<OptimRequest>(operation), operation.position);
+        return this.#step(read<OptimRequest>(operation));
       case "load_weights":
-        return this.#load(read<LoadRequest>(operation), operation.position);
+        return this.#load(read<LoadRequest>(operation));
       default:
-        return this.#save(operation.kind, read<SaveRequest>(operation));
+        return this.#save(operation, read<SaveRequest>(operation));
     }
   }
 
@@ -111,7 +149,7 @@ export class TrainedModel {
     return { protobuf: encodeForwardBackward(outputs, { "loss:sum": report.loss }) };
   }
 
-  async #step({ adam_params: adam, optimizer_params: other }: OptimRequest, position: number): Promise<Outcome> {
+  async #step({ adam_params: adam, optimizer_params: other }: OptimRequest): Promise<Outcome> {
     if (adam === undefined || adam === null) {
       throw new DataError(
         `The optimizer "${String(other?.type ?? "none")}" is not served; create the model with adamw.`,
@@ -129,54 +167,105 @@ export class TrainedModel {
     const { gradNorm, applied } = await this.#learner.step(optimizer);
     if (!applied) throw new DataError("The gradient is not finite: the step was not applied and the gradient is gone.");
     this.#steps += 1;
-    if (this.#steps % SNAPSHOT_STEPS === 0) await this.#snapshot(position);
+    this.#isSnapshotDue ||= this.#steps % SNAPSHOT_STEPS === 0;
     return { json: { metrics: { grad_norm: gradNorm }, type: "optim_step" } };
   }
 
-  async #load({ path, optimizer }: LoadRequest, position: number): Promise<Outcome> {
+  async #load({ path, optimizer }: LoadRequest): Promise<Outcome> {
     await this.#learner.restore(this.#shop.checkpoint(path, ["weights"]));
     if (optimizer !== true) await this.#learner.freshOptimizer();
     // The checkpoint may be deleted before a replay needs it.
-    await this.#snapshot(position);
+    this.#isSnapshotDue = true;
     return { json: { path, model_id: this.id, type: "load_weights" } };
   }
 
-  async #save(kind: string, request: SaveRequest): Promise<Outcome> {
-    const { journal, store } = this.#shop;
+  /** Always to a folder of its own; what the journal names is whole, and what it does not name is not there. */
+  async #save({ kind, position }: OperationRow, request: SaveRequest): Promise<Outcome> {
+    const { journal } = this.#shop;
     const { path: name, sampling_session_seq_id: seq } = request;
+    const { session, base } = this.#row;
     if (kind === "save_weights_for_sampler" && !name) {
-      const id = `${this.#row.session}:sample:${seq ?? 0}`;
-      this.#shop.keepSampler(id, this.#row.session, await this.#learner.publish());
-      return { json: { path: null, sampling_session_id: id, type: kind } };
+      const id = `${session}:sample:${seq ?? 0}`;
+      const folder = await this.#write(["samplers"], position, (to) => this.#learner.export(to));
+      const sampler = await this.#learner.publish();
+      const outcome = { json: { path: null, sampling_session_id: id, type: kind } };
+      journal.together(() => {
+        journal.run("INSERT OR REPLACE INTO samplers VALUES (?, ?, ?, NULL, ?, ?)", id, session, base, folder, this.id);
+        this.#record({ position, outcome });
+      });
+      this.#shop.samplers.put(folder, sampler);
+      await this.#forgetSamplers();
+      return outcome;
     }
     if (name === undefined || name === null || !/^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$/.test(name)) {
       throw new DataError("A checkpoint's name is letters, digits, dots, dashes and underscores.");
     }
     const place = KINDS[kind] as string;
-    const folder = join(store, safe(this.id), place, name);
-    await mkdir(join(folder, ".."), { recursive: true });
-    if (kind === "save_weights") await this.#learner.checkpoint(folder);
-    else await this.#learner.export(folder);
-    const now = Date.now() / 1000;
-    const expires = request.ttl_seconds ? now + request.ttl_seconds : null;
-    journal.run(
-      "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-      ...[this.id, place, name, folder, now, await sizeOf(folder), metadataText(request.user_metadata), expires],
+    const folder = await this.#write([place, name], position, (to) =>
+      kind === "save_weights" ? this.#learner.checkpoint(to) : this.#learner.export(to),
     );
-    return { json: { path: `tinker://${this.id}/${place}/${name}`, type: kind } };
+    const bytes = await sizeOf(folder);
+    const expires = request.ttl_seconds ? now() + request.ttl_seconds : null;
+    const outcome = { json: { path: `tinker://${this.id}/${place}/${name}`, type: kind } };
+    const before = journal.one<{ folder: string }>(
+      "SELECT folder FROM checkpoints WHERE run = ? AND kind = ? AND name = ?",
+      ...[this.id, place, name],
+    );
+    journal.together(() => {
+      journal.run(
+        "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        ...[this.id, place, name, folder, now(), bytes, metadataText(request.user_metadata), expires],
+      );
+      this.#record({ position, outcome });
+    });
+    if (before !== undefined && before.folder !== folder) await removeSaved(before.folder);
+    return outcome;
   }
 
-  /** Only ever after a step or a load: no gradient is waiting then. */
+  async #write(place: readonly string[], position: number, write: (folder: string) => Promise<void>): Promise<string> {
+    const own = join(this.#shop.store, safe(this.id), ...place, String(position));
+    // Half of it may be there from before a kill.
+    await rm(own, { recursive: true, force: true });
+    await mkdir(own, { recursive: true });
+    await write(join(own, "model"));
+    return join(own, "model");
+  }
+
+  async #forgetSamplers(): Promise<void> {
+    const { journal, samplers } = this.#shop;
+    const old = journal.all<SamplerRow>(
+      "SELECT * FROM samplers WHERE model = ? ORDER BY rowid DESC LIMIT -1 OFFSET ?",
+      ...[this.id, KEPT_SAMPLERS],
+    );
+    for (const { id, folder } of old) {
+      journal.run("DELETE FROM samplers WHERE id = ?", id);
+      samplers.drop(folder);
+      await removeSaved(folder);
+    }
+  }
+
+  /** What can't be written is tried again after the next step. */
   async #snapshot(position: number): Promise<void> {
     const { journal, store } = this.#shop;
-    const folder = join(store, safe(this.id), "snapshots", String(position), "state");
-    await mkdir(join(folder, ".."), { recursive: true });
-    await this.#learner.checkpoint(folder);
-    journal.run("UPDATE models SET snapshot = ?, position = ? WHERE id = ?", folder, position, this.id);
-    journal.run("UPDATE operations SET body = x'' WHERE model = ? AND position <= ?", this.id, position);
-    const before = join(store, safe(this.id), "snapshots");
-    for (const old of await readdir(before)) {
-      if (Number(old) < position) await rm(join(before, old), { recursive: true, force: true });
+    let folder: string;
+    try {
+      folder = await this.#write(["snapshots"], position, (to) => this.#learner.checkpoint(to));
+    } catch (error) {
+      process.stderr.write(`saccade: no snapshot of ${this.id}: ${errorMessage(error)}\n`);
+      return;
+    }
+    journal.together(() => {
+      journal.run("UPDATE models SET snapshot = ?, position = ? WHERE id = ?", folder, position, this.id);
+      for (const finished of this.#finished) this.#record(finished);
+      journal.run("UPDATE operations SET body = x'' WHERE model = ? AND position <= ?", this.id, position);
+      const until = now() - KEPT_SECONDS;
+      journal.run("UPDATE operations SET outcome = NULL WHERE model = ? AND done < ?", this.id, until);
+    });
+    this.#finished = [];
+    this.#isSnapshotDue = false;
+    const all = join(store, safe(this.id), "snapshots");
+    for (const old of await readdir(all)) {
+      if (Number(old) < position) await rm(join(all, old), { recursive: true, force: true });
     }
   }
 }
@@ -201,6 +290,25 @@ function loraOf({ rank, config }: ModelRow): LoraSpec | undefined {
   const targets = [...(attention ? ATTENTION : []), ...(mlp ? MLP : [])];
   if (targets.length === 0) throw new DataError("Nothing is left to train: set train_attn or train_mlp.");
   return { rank, alpha: LORA_ALPHA, targets };
+}
+
+/** Undefined: it is still to be done. */
+export function readOutcome({ outcome }: Pick<OperationRow, "outcome">): Outcome | undefined {
+  if (outcome === null) return undefined;
+  return typeof outcome === "string" ? { json: JSON.parse(outcome) as unknown } : { protobuf: outcome };
+}
+
+/** With all that lies beside the weights. */
+export function removeSaved(folder: string): Promise<void> {
+  return rm(dirname(folder), { recursive: true, force: true });
+}
+
+export function now(): number {
+  return Date.now() / 1000;
+}
+
+function isFailure(outcome: Outcome): boolean {
+  return "json" in outcome && Object.hasOwn(outcome.json as object, "error");
 }
 
 function read<T>({ body }: OperationRow): T {
