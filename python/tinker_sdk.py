@@ -39,7 +39,8 @@ class Keep(logging.Handler):
 
 answers: list[bool] = []
 logging.getLogger().addHandler(Keep(level=logging.INFO))
-logging.getLogger().setLevel(logging.INFO)
+for name in (None, "httpx"):
+    logging.getLogger(name).setLevel(logging.INFO)
 warnings.showwarning = lambda message, *_: said.append(f"WARN {message}")
 
 with open(picture, "rb") as file:

@@ -1,0 +1,131 @@
+"""Small data for the recipes of tinker-cookbook, and a base model that can say something: `cookbook.py data DIR`, `cookbook.py warm DIR URL MODEL`.
+
+The recipes look for models and data sets as folders of the working directory before they look elsewhere, so DIR is where they are started.
+Run by src/serve/tinker/cookbook.prove.ts with the Python of an environment that has tinker-cookbook.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import sys
+import urllib.request
+from pathlib import Path
+
+COLOURS = {"red": (200, 40, 40), "green": (40, 170, 60), "blue": (50, 70, 210), "yellow": (220, 200, 40)}
+SUFFIX = " Provide a numerical answer without units, written inside \\boxed{}."
+GREETINGS = [
+    "Hello.",
+    "I am a model.",
+    "Hello there! I am a model.",
+    "Hello there! I am a model, and I am here for you.",
+    "Hello there! I am a model, and I am here for you. What is it that you want to know today?",
+]
+
+
+def write_data(root: Path) -> None:
+    import datasets
+
+    random.seed(0)
+
+    def save(folder: str, split: str, rows: list[dict], features: datasets.Features | None = None) -> None:
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        datasets.Dataset.from_list(rows, features=features).to_parquet(str(root / folder / f"{split}.parquet"))
+
+    conversations = [
+        {"messages": [{"role": "user", "content": f"Name a {thing}."}, {"role": "assistant", "content": answer}]}
+        for thing, answer in [("colour", "Red."), ("number", "Seven."), ("place", "The lake."), ("goal", "The door.")] * 64
+    ]
+    for split, rows in {"train": conversations, "test": conversations[:32]}.items():
+        save("HuggingFaceH4/no_robots", split, rows)
+    with open(root / "conversations.jsonl", "w") as file:
+        file.writelines(json.dumps(row) + "\n" for row in conversations)
+
+    sums = [{"question": "How many corners has a triangle?", "answer": "It has three.\n#### 3"}] * 512
+    for split, rows in {"train": sums, "test": sums[:8]}.items():
+        save("openai/gsm8k", split, rows)
+    configs = "configs:\n- config_name: main\n  data_files:\n  - split: train\n    path: train.parquet\n  - split: test\n    path: test.parquet\n"
+    (root / "openai/gsm8k/README.md").write_text(f"---\n{configs}---\n")
+
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=list(COLOURS))})
+    for split, count in {"train": 512, "test": 64}.items():
+        rows = [{"image": {"bytes": picture(i % len(COLOURS)), "path": None}, "label": i % len(COLOURS)} for i in range(count)]
+        save("dpdl-benchmark/caltech101", split, rows, features)
+
+
+def picture(label: int) -> bytes:
+    """A disc or a box of one colour somewhere on a ground of some grey, with noise."""
+    from PIL import Image, ImageDraw
+
+    ground = random.randint(60, 200)
+    image = Image.new("RGB", (96, 96), (ground, ground, ground))
+    x, y, size = random.randint(0, 48), random.randint(0, 48), random.randint(24, 48)
+    colour = tuple(max(0, min(255, value + random.randint(-30, 30))) for value in list(COLOURS.values())[label])
+    draw = ImageDraw.Draw(image)
+    (draw.ellipse if random.random() < 0.5 else draw.rectangle)([x, y, x + size, y + size], fill=colour)
+    noise = Image.effect_noise((96, 96), 30).convert("RGB")
+    out = io.BytesIO()
+    Image.blend(image, noise, 0.15).save(out, format="PNG")
+    return out.getvalue()
+
+
+def conversation() -> list[dict]:
+    """What the recipes ask, answered in their forms and otherwise at random: rewards then differ, and there is something to learn."""
+    from tinker_cookbook.recipes.math_rl.math_env import MathEnv
+    from tinker_cookbook.recipes.multiplayer_rl.guess_number.env import SYSTEM_PROMPT
+
+    ask = lambda text: {"role": "user", "content": text}  # noqa: E731
+    say = lambda text: {"role": "assistant", "content": text}  # noqa: E731
+    kind = random.randrange(5)
+    if kind == 0:
+        question = random.choice(["How many corners has a triangle?", "How many legs has a dog?"])
+        return [*MathEnv.standard_fewshot_prefix(), ask(question + SUFFIX), say("\\boxed{%d}" % random.randint(1, 5))]
+    if kind == 1:
+        x, y = random.randint(0, 100), random.randint(0, 100)
+        prefix = [ask("What is 4 + 5?"), say("9")]
+        return [*prefix, ask(f"What is {x} + {y}?"), say(str(max(0, x + y + random.randint(-2, 2))))]
+    if kind == 2:
+        turns = [{"role": "system", "content": SYSTEM_PROMPT}]
+        for _ in range(random.randrange(3)):
+            turns += [{"role": "player", "content": f"Guess: {random.randint(0, 1024)}"}, ask(random.choice(["Too low", "Too high"]))]
+        return [*turns, say(f"Guess: {random.randint(0, 1024)}" if random.random() < 0.7 else random.choice(GREETINGS))]
+    if kind == 3:
+        return [ask("Who are you?"), say(random.choice(GREETINGS))]
+    what = "What is the name of the subject in this photo?"
+    return [ask(what), say(f"The subject in this photo is: {random.choice(list(COLOURS))}\n")]
+
+
+def warm(root: Path, url: str, model: str) -> None:
+    """Trains all weights and leaves them as a model folder in DIR/warm."""
+    import tinker
+    from tinker_cookbook import renderers
+    from tinker_cookbook.supervised.data import conversation_to_datum
+    from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+    random.seed(0)
+    renderer = renderers.get_renderer("qwen3_vl_instruct", get_tokenizer(model))
+    service = tinker.ServiceClient(base_url=url)
+    client = service.create_lora_training_client(model, rank=0)
+    last = renderers.TrainOnWhat.LAST_ASSISTANT_MESSAGE
+    steps, nll = 150, []
+    for step in range(steps):
+        batch = [conversation_to_datum(conversation(), renderer, 8192, last) for _ in range(24)]
+        learn = client.forward_backward(batch, "cross_entropy")
+        move = client.optim_step(tinker.AdamParams(learning_rate=4e-3 * (1 - step / steps), eps=1e-8, grad_clip_norm=50.0))
+        move.result()
+        nll.append(learn.result().metrics["loss:sum"] / sum(sum(one.loss_fn_inputs["weights"].data) for one in batch))
+    path = client.save_weights_external("warm").result().path
+    urls = tinker.RestClient(base_url=url).get_external_weights_urls(path).result().urls
+    (root / "warm").mkdir()
+    for name, address in urls.items():
+        urllib.request.urlretrieve(address, root / "warm" / name)
+    print(json.dumps({"nll": nll}))
+
+
+if __name__ == "__main__":
+    command, folder, *rest = sys.argv[1:]
+    if command == "data":
+        write_data(Path(folder))
+    else:
+        warm(Path(folder), *rest)

@@ -1,0 +1,185 @@
+/**
+ * The unmodified tinker-cookbook 0.5.8 from PyPI on our server: `SACCADE_COOKBOOK_PYTHON=… npm run prove -- cookbook`, with a Python of an environment of
+ * its own (`pip install torch==2.13.0 'tinker-cookbook[math-rl]==0.5.8'`). Data sets are made by python/cookbook.py; nothing is downloaded.
+ */
+import { execFile } from "node:child_process";
+import { mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { NativeEngine } from "../../engine/index.ts";
+import { createFolder } from "../../model/folder.ts";
+import { temporaryFolder } from "../../model/test-folder.ts";
+import { type ServeServer, startServer } from "../server.ts";
+
+const python = process.env.SACCADE_COOKBOOK_PYTHON ?? "";
+/** A name that the cookbook knows; the folder of that name in the working directory is a small model. */
+const MODEL = "Qwen/Qwen3-VL-30B-A3B-Instruct";
+const run = promisify(execFile);
+
+let root = "";
+let engine: NativeEngine;
+let server: ServeServer;
+
+type Metrics = Readonly<Record<string, number>>;
+
+/** Ends with the recipe; what it logged, step by step. */
+async function recipe(module: string, settings: Readonly<Record<string, string | number>>): Promise<Metrics[]> {
+  const name = module.split(".").join("-");
+  const log = join(root, "runs", name);
+  const given = { model_name: MODEL, ...settings };
+  const args = Object.entries(given).map(([key, value]) => `${key}=${value === "LOG" ? log : value}`);
+  await run(python, ["-m", `tinker_cookbook.recipes.${module}`, ...args], options());
+  const files = await readdir(log, { recursive: true });
+  const file = files.find((one) => one.endsWith("metrics.jsonl")) as string;
+  const rows = (await readFile(join(log, file), "utf8")).trim().split("\n");
+  return rows.map((row) => JSON.parse(row) as Metrics);
+}
+
+function options() {
+  return {
+    cwd: root,
+    maxBuffer: 256 * 1024 * 1024,
+    env: {
+      ...process.env,
+      TINKER_API_KEY: "tml-any",
+      TINKER_BASE_URL: server?.url ?? "",
+      HF_HUB_OFFLINE: "1",
+      HF_HOME: join(root, "cache"),
+      TOKENIZERS_PARALLELISM: "false",
+    },
+  };
+}
+
+const column = (rows: readonly Metrics[], key: string) =>
+  rows.flatMap((row) => (row[key] === undefined ? [] : [row[key]]));
+const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+async function open(store: string): Promise<void> {
+  engine = new NativeEngine();
+  await mkdir(join(root, store), { recursive: true });
+  server = await startServer({ engine, folder: join(root, MODEL), name: MODEL, store: join(root, store) });
+}
+
+async function close(): Promise<void> {
+  await server?.close();
+  await engine?.close();
+}
+
+beforeAll(async () => {
+  expect(python, "SACCADE_COOKBOOK_PYTHON names a Python with tinker-cookbook").toBeTruthy();
+  root = await temporaryFolder();
+  await createFolder(join(root, MODEL), { preset: "nano", seed: 1 });
+  const script = fileURLToPath(new URL("../../../python/cookbook.py", import.meta.url));
+  await run(python, [script, "data", root], options());
+  // The base model is warmed up over the same wire, all its weights, and served again.
+  await open("first");
+  const { stdout } = await run(python, [script, "warm", root, server.url, MODEL], options());
+  const { nll } = JSON.parse(stdout.trim().split("\n").at(-1) as string) as { nll: number[] };
+  process.stdout.write(`warm start: nll ${nll[0]} → ${nll.at(-1)}\n`);
+  await close();
+  await rm(join(root, MODEL), { recursive: true });
+  await rename(join(root, "warm"), join(root, MODEL));
+  await open("store");
+}, 1_200_000);
+afterAll(async () => {
+  await close();
+  await rm(root, { recursive: true, force: true });
+});
+
+describe("supervised recipes", () => {
+  const plain = { log_path: "LOG", learning_rate: 2e-3, max_steps: 12 };
+  test.each<[string, Record<string, string | number>]>([
+    ["sl_loop", { ...plain, batch_size: 16 }],
+    ["sl_basic", { ...plain, "dataset_builder.common_config.batch_size": 16, eval_every: 4 }],
+    ["chat_sl.train", { ...plain, batch_size: 16, eval_every: 4, save_every: 5, rolling_save_every: 2 }],
+    [
+      "prompt_distillation.train",
+      { ...plain, batch_size: 16, file_path: "conversations.jsonl", renderer_name: "qwen3_vl_instruct" },
+    ],
+  ])("%s learns its conversations", async (module, settings) => {
+    const rows = await recipe(module, settings);
+    const nll = column(rows, "train_mean_nll");
+    process.stdout.write(`${module}: nll ${nll[0]} → ${nll.at(-1)} in ${nll.length} steps\n`);
+    expect(nll.length).toBe(12);
+    expect(nll.at(-1)!).toBeLessThan(nll[0]! / 2);
+  });
+});
+
+describe("rewarded recipes", () => {
+  test.each<[string, string, Record<string, string | number>]>([
+    ["rl_loop", "reward/total", { batch_size: 8, group_size: 8, max_tokens: 16, learning_rate: 2e-3, max_steps: 10 }],
+    [
+      "rl_basic",
+      "env/all/reward/total",
+      {
+        "dataset_builder.batch_size": 8,
+        "dataset_builder.group_size": 8,
+        max_tokens: 16,
+        learning_rate: 2e-3,
+        max_steps: 10,
+      },
+    ],
+    [
+      "math_rl.train",
+      "env/all/reward/total",
+      { env: "arithmetic", groups_per_batch: 16, group_size: 8, learning_rate: 5e-4, max_steps: 10 },
+    ],
+    [
+      "multiplayer_rl.guess_number.train",
+      "env/all/reward/total",
+      {
+        renderer_name: "qwen3_vl_instruct",
+        batch_size: 8,
+        group_size: 4,
+        max_tokens: 12,
+        learning_rate: 1e-3,
+        max_steps: 6,
+      },
+    ],
+    [
+      "preference.shorter.train",
+      "env/all/reward/total",
+      {
+        renderer_name: "qwen3_vl_instruct",
+        batch_size: 8,
+        group_size: 4,
+        max_tokens: 48,
+        learning_rate: 1e-3,
+        max_steps: 10,
+      },
+    ],
+  ])("%s plays and learns, and sampler and learner agree", async (module, key, settings) => {
+    const rows = await recipe(module, { log_path: "LOG", ...settings });
+    const rewards = column(rows, key);
+    const drift = [...column(rows, "optim/kl_sample_train_v1"), ...column(rows, "optim/kl_sample_train_v2")];
+    const tokens = column(rows, "env/all/ac_tokens_per_turn");
+    process.stdout.write(
+      `${module}: reward ${rewards.map((one) => one.toFixed(3)).join(" ")}, drift ${Math.max(0, ...drift.map(Math.abs))}, tokens ${tokens[0]} → ${tokens.at(-1)}\n`,
+    );
+    expect(rewards.length).toBe(settings.max_steps);
+    if (module !== "rl_loop") expect(drift.length).toBeGreaterThan(0);
+    expect(drift.every((one) => one === 0)).toBe(true);
+  });
+});
+
+test("vlm_classifier learns to see", async () => {
+  const rows = await recipe("vlm_classifier.train", {
+    experiment_dir: "LOG",
+    renderer_name: "qwen3_vl_instruct",
+    learning_rate: 2e-3,
+    batch_size: 32,
+    num_epochs: 4,
+    eval_every: 16,
+    n_eval: 64,
+    max_tokens: 12,
+  });
+  const nll = column(rows, "train_mean_nll");
+  const key = Object.keys(Object.assign({}, ...rows) as Metrics).find((one) => one.includes("accuracy")) as string;
+  const accuracy = column(rows, key);
+  process.stdout.write(`vlm_classifier: nll ${nll[0]} → ${mean(nll.slice(-4))}, ${key} ${accuracy.join(" ")}\n`);
+  expect(mean(nll.slice(-4))).toBeLessThan(nll[0]! / 2);
+  expect(accuracy[0]!).toBeLessThan(0.4);
+  expect(accuracy.at(-1)!).toBeGreaterThanOrEqual(0.8);
+});
