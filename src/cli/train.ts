@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Command } from "commander";
 import { ConfigError, type Image } from "../core/index.ts";
-import { checkEngineConfig, type EngineConfig } from "../engine/index.ts";
+import { checkEngineConfig, type EngineConfig, nameOfEngine } from "../engine/index.ts";
 import { encodeGif, resize } from "../images/index.ts";
 import { loadEvents, type RunEvent, readFrame, readTrajectories, type TrajectoryRecord } from "../run/index.ts";
 import {
@@ -20,7 +20,16 @@ import { captioned } from "./captions.ts";
 import { collect, ENGINE_FLAG, EXIT, onInterrupt, parseSettings, withEngine } from "./common.ts";
 import { LiveView } from "./live.ts";
 
-type Flags = { set: string[]; engine?: EngineConfig; out?: string; resume?: boolean; new?: boolean; dryRun?: boolean };
+type Flags = {
+  set: string[];
+  engine?: EngineConfig;
+  model?: string;
+  tokenizer?: string;
+  out?: string;
+  resume?: boolean;
+  new?: boolean;
+  dryRun?: boolean;
+};
 
 export function trainCommand(): Command {
   return new Command("train")
@@ -28,6 +37,8 @@ export function trainCommand(): Command {
     .argument("<recipe>", `a file, or one of ${recipeNames().join(", ")}`)
     .option("--set <key=value>", "change a field of the recipe (repeat), for example --set steps=50", collect, [])
     .option(...ENGINE_FLAG)
+    .option("--model <name>", "a model folder; with --engine tinker the base model's name at the server")
+    .option("--tokenizer <folder>", "with --engine tinker: a folder with the model's tokenizer files")
     .option("--out <folder>", "run folder (default runs/<name>)")
     .option("--resume", "only go on with a run that is there")
     .option("--new", "only start a new run")
@@ -36,7 +47,7 @@ export function trainCommand(): Command {
 }
 
 async function runTrain(name: string, flags: Flags): Promise<void> {
-  const recipe = loadRecipe(name, withEngine(parseSettings(flags.set), flags.engine));
+  const recipe = loadRecipe(name, withModel(withEngine(parseSettings(flags.set), flags.engine), flags));
   if (flags.resume && flags.new) throw new ConfigError("Choose one of --resume and --new.");
   checkRecipe(recipe);
   checkEngineConfig(recipe.engine);
@@ -50,6 +61,23 @@ async function runTrain(name: string, flags: Flags): Promise<void> {
     resolve(flags.out ?? join("runs", recipe.name)),
     flags.resume ? "resume" : flags.new ? "new" : "either",
   );
+}
+
+/** A server has the weights, and a folder the tokenizer: then `model` of the recipe is that folder. */
+function withModel(settings: Record<string, unknown>, { engine, model, tokenizer }: Flags): Record<string, unknown> {
+  if (model === undefined && tokenizer === undefined) return settings;
+  const remote = engine !== undefined && /^tinker(@|$)/.test(nameOfEngine(engine));
+  if (!remote) {
+    if (tokenizer !== undefined)
+      throw new ConfigError("--tokenizer is for --engine tinker: a model folder has its own.");
+    return { ...settings, model: resolve(model as string) };
+  }
+  const given = settings.engine as Record<string, unknown>;
+  return {
+    ...settings,
+    ...(tokenizer !== undefined && { model: resolve(tokenizer) }),
+    engine: { ...given, ...(model !== undefined && { model }) },
+  };
 }
 
 /** Trains, shows it, and prints what came out. */

@@ -125,7 +125,10 @@ export type OptimizerParams = {
   /** Global norm; 0 or absent: no clipping. */
   readonly maxGradNorm?: number;
 };
-/** `applied` is false when the gradient was not finite: weights and optimizer state are untouched, gradients dropped. */
+/**
+ * `applied` is false when the gradient was not finite: weights and optimizer state are untouched, gradients dropped. The norm is NaN where an engine does
+ * not tell it.
+ */
 export type StepReport = { readonly gradNorm: number; readonly applied: boolean; readonly step: number };
 
 /** All that a recipe can ask of an engine; checked before anything runs. */
@@ -140,8 +143,15 @@ export type Capabilities = {
   readonly visionMask: boolean;
   /** Forward passes report the entropy. */
   readonly entropy: boolean;
-  /** Gradients can be dropped without a step. */
+  /** Gradients can be dropped without a step. Where they can't, a step is submitted together with its batch. */
   readonly discard: boolean;
+  /** Learning rates may differ by part of the model. */
+  readonly groupRates: boolean;
+  readonly gradientClipping: boolean;
+  /** Weights can be kept while the optimizer starts anew. */
+  readonly freshOptimizer: boolean;
+  /** Whose weights a learner starts from: the folder's, or a server's, which the folder only has the tokenizer of. */
+  readonly start: "folder" | "server";
   /** What the learner computes is what the sampler drew with, bit for bit. */
   readonly exactLogprobs: boolean;
   /** Names of losses; `custom` among them means any TypeScript function. */
@@ -166,8 +176,18 @@ export type LearnerSpec = {
   readonly seed: number;
 };
 
+/** Tokens by what is paid for: read as a prompt or scored, sampled, learned from. */
+export type Tokens = { readonly prefill: number; readonly sample: number; readonly train: number };
+export interface Bill {
+  used(): Tokens;
+  /** In dollars, where prices are known. */
+  cost(tokens: Tokens): number | undefined;
+}
+
 export interface Engine {
   readonly capabilities: Capabilities;
+  /** Of engines that are paid for by the token. */
+  readonly bill?: Bill;
   learner(spec: LearnerSpec): Promise<Learner>;
   /** Of a folder's weights as they are: for evaluation, and the frozen reference. */
   sampler(folder: string): Promise<Sampler>;

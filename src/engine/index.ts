@@ -6,6 +6,7 @@ export { POLICY_LOSSES } from "./loss-schemas.ts";
 export { type EngineStats, NativeEngine, type NativeEngineOptions } from "./native/engine.ts";
 export { compileKernels, kernelInfo } from "./native/kernels/index.ts";
 export * from "./registry.ts";
+export { TinkerEngine } from "./tinker/engine.ts";
 export { TorchEngine } from "./torch/engine.ts";
 export {
   adoptPython,

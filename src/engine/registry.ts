@@ -8,6 +8,7 @@ import type { Json } from "../core/json.ts";
 import type { Engine } from "./engine.ts";
 import { NativeEngine } from "./native/engine.ts";
 import { readOptions } from "./options.ts";
+import { tinkerEngine } from "./tinker/engine.ts";
 import { torchEngine } from "./torch/engine.ts";
 import { samplerSettings, VllmEngine } from "./vllm/engine.ts";
 
@@ -92,6 +93,7 @@ registerEngine("native", {
   open: ({ threads }) => new NativeEngine(threads === undefined ? {} : { threads }),
 });
 registerEngine("torch", torchEngine);
+registerEngine("tinker", tinkerEngine);
 
 registerEngine("vllm", {
   about: "learns with another engine, samples on vLLM servers",

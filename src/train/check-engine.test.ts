@@ -33,6 +33,25 @@ const asks: [string, Partial<RecipeInput>, Partial<Capabilities>, RegExp][] = [
     /set sampling.temperature to 1/,
   ],
   ["an optimizer", { optimizer }, { optimizers: ["adamw"] }, /no optimizer "muon": set optimizer.name to one of adamw/],
+  [
+    "rates by part",
+    { optimizer: { ...optimizer, rates: { vision: 0 } } },
+    { groupRates: false },
+    /one learning rate.*: leave optimizer.rates out/,
+  ],
+  ["clipping", {}, { gradientClipping: false }, /set optimizer.maxGradNorm to 0/],
+  [
+    "two phases",
+    { warmStart: { episodes: 8, optimizer } },
+    { freshOptimizer: false },
+    /set steps to 0, or leave warmStart out/,
+  ],
+  [
+    "a model of its own",
+    { model: { preset: "nano" } },
+    { start: "server" },
+    /the server's model: name a folder.*--tokenizer/,
+  ],
   ["old weights", { maxStaleness: 1 }, { weights: "inPlace" }, /set correction, or maxStaleness to 0/],
 ];
 

@@ -11,6 +11,11 @@ export function checkEngine(recipe: Recipe, can: Capabilities, name: string): vo
   const one = (names: readonly string[]) => names.join(", ") || "none";
   const learns = recipe.steps > 0;
   const loss = isPolicyLoss(recipe.loss.name) ? recipe.loss.name : "custom";
+  if (can.start === "server" && typeof recipe.model !== "string")
+    refuse(
+      "trains the server's model",
+      "name a folder with that model's tokenizer files (--tokenizer), which takes the place of model",
+    );
   if (recipe.critic !== undefined && !can.critic)
     refuse("has no critic", "leave critic out and choose an advantage that compares siblings, such as grpo");
   if (recipe.lora !== undefined && !can.lora) refuse("trains all weights and no adapters", "leave lora out");
@@ -36,7 +41,16 @@ export function checkEngine(recipe: Recipe, can: Capabilities, name: string): vo
   ] as const) {
     if (optimizer !== undefined && !can.optimizers.includes(optimizer.name))
       refuse(`has no optimizer "${optimizer.name}"`, `set ${field}.name to one of ${one(can.optimizers)}`);
+    if (optimizer?.rates !== undefined && !can.groupRates)
+      refuse("has one learning rate for all parts of a model", `leave ${field}.rates out`);
+    if (optimizer !== undefined && optimizer.maxGradNorm > 0 && !can.gradientClipping)
+      refuse("does not clip gradients", `set ${field}.maxGradNorm to 0`);
   }
+  if (recipe.warmStart !== undefined && learns && !can.freshOptimizer)
+    refuse(
+      "can't start its optimizer anew between warm start and reinforcement learning",
+      "set steps to 0, or leave warmStart out",
+    );
   if (can.weights === "inPlace" && recipe.maxStaleness > 0 && recipe.correction === undefined)
     refuse(
       "swaps weights while episodes are played",

@@ -19,6 +19,7 @@ import type { TrajectoryRecord } from "../run/trajectories.ts";
 import { checkEngine } from "./check-engine.ts";
 import { checkRecipe } from "./check-recipe.ts";
 import { Clock, Lanes } from "./clock.ts";
+import { billed, mostTokens } from "./cost.ts";
 import { EpisodeOrder, openData, type RunData } from "./data.ts";
 import { evaluate } from "./evaluate.ts";
 import { CheckpointUploads } from "./hub.ts";
@@ -32,7 +33,7 @@ import { groupRequest, RequestQueue } from "./requests.ts";
 import { stepMetrics } from "./step-metrics.ts";
 import type { RecordContext } from "./trajectory-records.ts";
 import { MAX_SKIPPED, survivingGroups, type UpdateReport, update } from "./update.ts";
-import { warmStart } from "./warm-start.ts";
+import { warmStart, warmStartUpdates } from "./warm-start.ts";
 
 export type StepContext = { readonly step: number; readonly metrics: Metrics; readonly policy: Learner };
 
@@ -92,7 +93,14 @@ async function attempt(options: TrainOptions, note?: string): Promise<TrainResul
     checkEngine(recipe, engine.capabilities, nameOfEngine(recipe.engine));
     trainer = await Trainer.open(run, engine, host, options);
     if (note !== undefined) trainer.say(note);
-    const finished = await trainer.run();
+    const { bill } = engine;
+    if (bill) {
+      const warm = await warmStartUpdates(recipe.warmStart);
+      trainer.say(billed("The whole run takes at most", mostTokens(recipe, engine.capabilities, warm), bill));
+    }
+    const finished = await trainer.run().finally(() => {
+      if (bill) trainer?.say(billed("This process used", bill.used(), bill));
+    });
     const model = await trainer.modelPath();
     await run.close(finished ? "finished" : "stopped");
     return { folder: run.path, finished, step: trainer.progress.step, model };
@@ -394,9 +402,9 @@ class Trainer {
     const { recipe } = this.#options;
     const trajectories = groups.flatMap((group) => group.trajectories);
     const { sampler: reference } = this.#reference;
-    const exact = this.#engine.capabilities.exactLogprobs;
+    const { exactLogprobs: exact, discard } = this.#engine.capabilities;
     return update(
-      { ...this.#learners, ...(reference && { reference }), exact },
+      { ...this.#learners, ...(reference && { reference }), exact, together: !discard },
       trajectories,
       recipe,
       this.progress.step + 1,

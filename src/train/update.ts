@@ -33,6 +33,8 @@ export type Learners = {
   readonly reference?: Sampler;
   /** What the policy computes is what the sampler drew with; else the policy scores what was played, and losses are anchored there. */
   readonly exact: boolean;
+  /** Gradients can't be dropped: a batch that may pull is submitted together with its step, and nothing waits in between. */
+  readonly together?: boolean;
 };
 
 export type UpdateReport = {
@@ -234,7 +236,11 @@ async function learn(
             ...(example.row.referenceLogprobs && { referenceLogprobs: example.row.referenceLogprobs }),
           }),
         );
-        const report = await learners.policy.forwardBackward(data, loss.watched);
+        const work = learners.policy.forwardBackward(data, loss.watched);
+        const stepping = learners.together && loss.mayPull(data) ? learners.policy.step(optimizer) : undefined;
+        // Its error is met where it is awaited.
+        stepping?.catch(() => undefined);
+        const report = await work;
         report.outputs.forEach((output, k) => {
           const entry = seen[members[k] as number] as Seen;
           entry.first ??= {
@@ -248,13 +254,13 @@ async function learn(
         });
         // The first mini-batch meets the weights that sampled it (or older ones): whatever differs is drift.
         if (epoch === 0 && index === 0) drift = driftOf(chosen, report.outputs);
-        const pulls = loss.pulls(data, report.outputs);
+        const pulls = loss.pulls(data, report.outputs) || stepping !== undefined;
         // Momentum and weight decay would move the weights without being asked.
         if (!pulls) learners.policy.discard();
-        const result = pulls ? await learners.policy.step(optimizer) : { gradNorm: 0, applied: true };
+        const result = pulls ? await (stepping ?? learners.policy.step(optimizer)) : { gradNorm: 0, applied: true };
         updates += pulls ? 1 : 0;
         meter.add("policy", report, data.length);
-        meter.mean("optimizer/grad_norm", result.gradNorm);
+        if (!Number.isNaN(result.gradNorm)) meter.mean("optimizer/grad_norm", result.gradNorm);
         meter.count("optimizer/updates", pulls && result.applied ? 1 : 0);
         meter.count("optimizer/idle", pulls ? 0 : 1);
         meter.count("optimizer/skipped", result.applied ? 0 : 1);

@@ -56,11 +56,14 @@ export async function warmStart(options: WarmStartOptions): Promise<boolean> {
     const sequences = imitated.map(({ sequence }) => sequence);
     const started = performance.now();
     const work = policy.forwardBackward(sftBatch(sequences), { name: "cross_entropy" });
+    // Submitted together: an engine that is far away is waited for once.
+    const moving = policy.step(scheduled(plan.optimizer, { schedule, steps: total }, done + 1));
+    moving.catch(() => undefined);
     next = done + 1 < total ? batchAt(done + 1) : undefined;
     // Its error is met where it is awaited.
     next?.catch(() => undefined);
     const report = await work;
-    const { gradNorm, applied } = await policy.step(scheduled(plan.optimizer, { schedule, steps: total }, done + 1));
+    const { gradNorm, applied } = await moving;
     const seconds = (performance.now() - started) / 1000;
     const tokens = sequences.reduce((sum, { ids }) => sum + ids.length, 0);
     const learned = sequences.reduce((sum, { sampled }) => sum + sampled.reduce((a, b) => a + b, 0), 0);
@@ -73,7 +76,7 @@ export async function warmStart(options: WarmStartOptions): Promise<boolean> {
       "sft/nll_reply": (report.loss * learned) / Math.max(1, replies),
       "sft/tokens": learned,
       ...decisions.metrics(imitated, report.outputs),
-      "optimizer/grad_norm": gradNorm,
+      ...(!Number.isNaN(gradNorm) && { "optimizer/grad_norm": gradNorm }),
       "optimizer/skipped": applied ? 0 : 1,
       "optimizer/learning_rate": scheduled(plan.optimizer, { schedule, steps: total }, done + 1).learningRate,
       "speed/trained_tokens": tokens / seconds,

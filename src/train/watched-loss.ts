@@ -15,6 +15,13 @@ export class WatchedLoss {
       loss.name !== "custom" ? loss : { ...loss, compute: (sequences) => this.#watch(loss.compute(sequences)) };
   }
 
+  /** Whether it may pull at this batch, known before the forward pass: a function's pull is not. */
+  mayPull(data: readonly Datum[]): boolean {
+    if (this.watched.name === "custom") return false;
+    if ("kl" in this.watched || "entropy" in this.watched || this.watched.name === "cross_entropy") return true;
+    return data.some(({ weights, advantages }) => weights.some((weight, i) => weight !== 0 && advantages?.[i] !== 0));
+  }
+
   /** Whether the loss of this batch has any slope; `outputs` are the log-probabilities it was taken at. */
   pulls(data: readonly Datum[], outputs: readonly Float32Array[]): boolean {
     const loss = this.watched;

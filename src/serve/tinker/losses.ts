@@ -94,7 +94,7 @@ export function expandDatum(
     // What has no advantage has no term, except where a penalty or a mean counts it.
     const counts = (i: number) =>
       loss.name === "dro" ? true : mask === undefined ? advantages[i] !== 0 : mask[i] !== 0;
-    const weights = Float32Array.from(ids, (id, i) => (counts(i) && id >= 0 ? 1 : 0));
+    const weights = column("weights", k) ?? Float32Array.from(ids, (id, i) => (counts(i) && id >= 0 ? 1 : 0));
     return { input, targets: ids, weights, advantages, oldLogprobs: need("logprobs", k) };
   });
   return { columns, datums };

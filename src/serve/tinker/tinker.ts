@@ -118,12 +118,18 @@ export class Tinker {
     this.#journal.close();
   }
 
+  /** `saccade` is for our own client: what goes beyond the API. */
+  get #config() {
+    const { exactLogprobs: exact_logprobs } = this.#options.engine.capabilities;
+    return { ...CONFIG, saccade: { exact_logprobs } };
+  }
+
   async #route(route: string, call: Call): Promise<Response> {
     const { request } = call;
     const body = <S extends z.ZodType>(schema: S) => readJson(request, schema);
     switch (route) {
       case "POST client":
-        return json(call.parts[1] === "config" ? CONFIG : { refresh_interval_sec: 300 });
+        return json(call.parts[1] === "config" ? this.#config : { refresh_interval_sec: 300 });
       case "GET healthz":
         return json({ status: "ok" });
       case "GET get_server_capabilities":
