@@ -73,9 +73,15 @@ def _varlen(q: Tensor, k: Tensor, v: Tensor, segments: Segments, causal: bool) -
         options["window_size"] = (-1, 0) if causal else (-1, -1)
     else:
         options["is_causal"] = causal
-    if k.shape[1] != q.shape[1]:
-        if "enable_gqa" in VARLEN_ARGUMENTS:
-            options["enable_gqa"] = True
-        else:
-            k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
+    if "enable_gqa" in VARLEN_ARGUMENTS:
+        # Before it had the argument, it took fewer key heads without asking.
+        options["enable_gqa"] = k.shape[1] != q.shape[1]
     return varlen_attn(q, k, v, bounds, bounds, longest, longest, **options)
+
+
+def cached_attention(q: Tensor, keys: Tensor, values: Tensor, bounds: Tensor, starts: Tensor, longest: int, used: Tensor) -> Tensor:
+    """Queries [T, heads, d] of sequences end to end (`bounds`), each over the last `used` rows of a slot of keys and values [slots, length, kv heads, d].
+    The slots lie end to end: the bounds of the keys are where each slot starts. `varlen_attn` has no such argument before torch 2.12; what it calls does."""
+    return torch.ops.aten._flash_attention_forward(
+        q, keys.flatten(0, 1), values.flatten(0, 1), bounds, starts, longest, keys.shape[1], 0.0, True, False, seqused_k=used
+    )[0]

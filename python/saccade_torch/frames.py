@@ -7,6 +7,8 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
 from typing import Sequence
 
 import numpy as np
@@ -46,38 +48,50 @@ class PatchFormat:
         h, w = self.grid(frame)
         return h * w // self.merge**2
 
-    def patches(self, frame: Frame, device: torch.device) -> Tensor:
-        """[grid_h · grid_w, 3 · temporal · patch · patch] in 32 bits, patches in merge-block order."""
-        if frame.grid is not None:
-            return self._unpack(frame, device)
+    def patches(self, frames: Sequence[Frame], device: torch.device) -> Tensor:
+        """[patches of all frames, 3 · temporal · patch · patch] in 32 bits, one frame below the other, each in merge-block order."""
+        kind = lambda frame: (frame.grid is None, frame.pixels.dtype, frame.pixels.shape)  # noqa: E731
+        parts = []
+        for (whole, *_), alike in groupby(frames, kind):
+            stack = to_device(torch.stack([frame.pixels for frame in alike]), device)
+            parts.append(self._cut(stack) if whole else self._unpack(stack))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _cut(self, pixels: Tensor) -> Tensor:
+        """[frames, height, width, 3]."""
         side = self.patch * self.merge
-        height, width = frame.pixels.shape[:2]
+        count, height, width = pixels.shape[:3]
         if height % side or width % side:
             raise DataError(f"A picture of {width}×{height} pixels is not whole tokens of {side}; resize it with the model's processor.")
-        table = self._table(device)
-        pixels = frame.pixels.to(device).long()
-        coloured = torch.stack([table[channel][pixels[..., channel]] for channel in range(3)])
-        h, w = height // side, width // side
-        blocks = coloured.reshape(3, h, self.merge, self.patch, w, self.merge, self.patch).permute(1, 4, 2, 5, 0, 3, 6)
-        blocks = blocks.reshape(h * w * self.merge**2, 3, 1, self.patch, self.patch)
-        return blocks.expand(-1, -1, self.temporal, -1, -1).reshape(blocks.shape[0], -1)
+        split = (count, height // side, self.merge, self.patch, width // side, self.merge, self.patch, 3)
+        rows = pixels.reshape(split).permute(0, 1, 4, 2, 5, 7, 3, 6).reshape(-1, 3, self.patch**2)
+        channels = torch.arange(3, device=pixels.device)[:, None]
+        values = _table(self, pixels.device)[channels, rows.long()]
+        return values[:, :, None].expand(-1, -1, self.temporal, -1).reshape(len(rows), -1)
 
-    def _unpack(self, frame: Frame, device: torch.device) -> Tensor:
-        """Patches that a renderer cut; bytes are pixels, which are rescaled and normalised here."""
+    def _unpack(self, patches: Tensor) -> Tensor:
+        """Patches that a renderer cut [frames, patches, values]; bytes are pixels, which are rescaled and normalised here."""
         row = 3 * self.temporal * self.patch**2
-        if frame.pixels.shape[1] != row:
-            raise DataError(f"A processed picture has {frame.pixels.shape[1]} numbers a patch, and this model takes {row}. Render it with its processor.")
-        values = frame.pixels.to(device)
+        if patches.shape[-1] != row:
+            raise DataError(f"A processed picture has {patches.shape[-1]} numbers a patch, and this model takes {row}. Render it with its processor.")
+        values = patches.flatten(0, 1)
         if values.dtype != torch.uint8:
             return values.float()
-        channel = torch.arange(row, device=device) // (row // 3)
-        return self._table(device)[channel, values.long()]
+        channel = torch.arange(row, device=values.device) // (row // 3)
+        return _table(self, values.device)[channel, values.long()]
 
-    def _table(self, device: torch.device) -> Tensor:
-        """[channel, byte]: a byte has 256 values, so one table gives exactly what the processor computes."""
-        values = torch.arange(256, dtype=torch.float64) * self.scale
-        mean, deviation = (torch.tensor(x, dtype=torch.float32)[:, None] for x in (self.mean, self.deviation))
-        return ((values.float() - mean) / deviation).to(device)
+
+@lru_cache(maxsize=16)
+def _table(format: PatchFormat, device: torch.device) -> Tensor:
+    """[channel, byte]: a byte has 256 values, so one table gives exactly what the processor computes."""
+    values = torch.arange(256, dtype=torch.float64) * format.scale
+    mean, deviation = (torch.tensor(x, dtype=torch.float32)[:, None] for x in (format.mean, format.deviation))
+    return ((values.float() - mean) / deviation).to(device)
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Without waiting for the device."""
+    return tensor.to(device) if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 class FrameStore:

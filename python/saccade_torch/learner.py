@@ -165,13 +165,11 @@ class Learner:
 
     def learn_packs(self, packs: Sequence[Sequence[Datum]], loss: Mapping[str, Any]) -> tuple[list[list[np.ndarray]], list[Sums]]:
         """Adds to the gradients; what each datum of each pack gave, and the sums of each pack. An empty pack takes part without adding anything."""
-        outputs: list[list[np.ndarray]] = []
-        sums: list[Sums] = []
+        outputs = [[np.zeros(len(datum.targets), dtype=np.float32) for datum in pack] for pack in packs]
+        done: list[tuple[Asked, Tensor, LossTerms, list[np.ndarray]]] = []
         try:
-            for pack in packs:
+            for pack, spread in zip(packs, outputs):
                 asked = Asked.of(pack or [NOTHING], self.network)
-                spread = [np.zeros(len(datum.targets), dtype=np.float32) for datum in pack]
-                outputs.append(spread)
                 if asked.count == 0 and not self.network.sharded:
                     continue
                 found, entropy = asked.run(self.network, self.seen if self.tower_frozen else None)
@@ -180,8 +178,12 @@ class Learner:
                     term = value_loss(loss, inputs, found) if entropy is None else policy_loss(loss, inputs, found, entropy)
                 self._backward(found, entropy, term)
                 if pack:
-                    sums.append(Sums.of(term))
-                    asked.spread(found, spread)
+                    done.append((asked, found.detach(), term, spread))
+            # Numbers are read when every pack is on its way: the device never waits for this process.
+            sums = []
+            for asked, found, term, spread in done:
+                sums.append(Sums.of(term))
+                asked.spread(found, spread)
             return outputs, sums
         except torch.OutOfMemoryError:
             self._spoil_and_free()
@@ -459,8 +461,11 @@ class Sums:
 
     @staticmethod
     def of(terms: LossTerms) -> Sums:
-        metrics = {name: (float(value), float(count)) for name, (value, count) in terms.metrics.items()}
-        return Sums(float(terms.loss), int(terms.tokens), metrics)
+        names = list(terms.metrics)
+        flat = [terms.loss, terms.tokens, *(number for name in names for number in terms.metrics[name])]
+        # All of them in one copy.
+        loss, tokens, *rest = torch.stack([number.double() for number in flat]).tolist()
+        return Sums(loss, int(tokens), {name: (rest[2 * i], rest[2 * i + 1]) for i, name in enumerate(names)})
 
 
 def sum_up(sums: Sequence[Sums], outputs: list[np.ndarray]) -> LossReport:

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from .attention import Segments
 from .errors import ConfigError, DataError
-from .frames import Frame, PatchFormat
+from .frames import Frame, PatchFormat, to_device
 from .modules import TextLayer, VisionBlock, adopt, linear, merge, norm
 from .rotary import TextRotary, frequencies, patch_places, token_positions
 from .scores import token_scores
@@ -164,8 +164,7 @@ class Network(nn.Module):
         )
 
     def to_device(self, array: np.ndarray) -> Tensor:
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
-        return tensor.to(self.device) if self.device.type == "cpu" else tensor.pin_memory().to(self.device, non_blocking=True)
+        return to_device(torch.from_numpy(np.ascontiguousarray(array)), self.device)
 
     def forward(
         self, pack: Pack, wanted: Tensor, targets: Tensor, inverse: Tensor, features: Features | None = None
@@ -202,8 +201,7 @@ class Network(nn.Module):
 
     def encode(self, frames: Sequence[Frame]) -> Features:
         """The vision tower over pictures of any sizes."""
-        patches = torch.cat([self.format.patches(frame, self.device) for frame in frames])
-        return self.encode_patches(patches, [self.format.grid(frame) for frame in frames])
+        return self.encode_patches(self.format.patches(frames, self.device), [self.format.grid(frame) for frame in frames])
 
     def encode_patches(self, patches: Tensor, grids: Sequence[tuple[int, int]]) -> Features:
         visual = self.visual

@@ -69,7 +69,6 @@ class Optimizer:
         else:
             list(self._gradients())
         self.step += 1
-        groups = []
         for (group, matrix), names in self.kinds.items():
             rate = rate_of(group, matrix, options)
             decay = options.get("weightDecay", 0.0) if matrix else 0.0
@@ -77,20 +76,18 @@ class Optimizer:
                 for name in names:
                     self._muon(name, rate, decay, options.get("momentum", 0.95))
             else:
-                groups.append({"params": [self.parameters[name] for name in names], "lr": rate, "weight_decay": decay, "names": names})
-        if groups:
-            self._adamw(groups, options)
+                self._adamw(names, rate, decay, options)
 
     @torch.no_grad()
-    def _adamw(self, groups: list[dict[str, Any]], options: Options) -> None:
-        names = [name for group in groups for name in group.pop("names")]
-        betas = (options.get("beta1", 0.9), options.get("beta2", 0.999))
-        adam = torch.optim.AdamW(groups, betas=betas, eps=options.get("epsilon", 1e-8), fused=True)
-        for name in names:
-            parameter = self.parameters[name]
-            count = torch.full((), self.step - 1, dtype=torch.float32, device=parameter.device)
-            adam.state[parameter] = {"step": count, "exp_avg": self.first[name], "exp_avg_sq": self.second[name]}
-        adam.step()
+    def _adamw(self, names: list[str], rate: float, decay: float, options: Options) -> None:
+        parameters = [self.parameters[name] for name in names]
+        count = torch.full((), self.step, dtype=torch.float32, device=parameters[0].device)
+        # What torch.optim.AdamW calls, without its bookkeeping for each of hundreds of parameters.
+        torch._fused_adamw_(
+            parameters, [parameter.grad for parameter in parameters], [self.first[name] for name in names], [self.second[name] for name in names],
+            [], [count] * len(names), amsgrad=False, lr=rate, beta1=options.get("beta1", 0.9), beta2=options.get("beta2", 0.999),
+            weight_decay=decay, eps=options.get("epsilon", 1e-8), maximize=False,
+        )  # fmt: skip
 
     @torch.no_grad()
     def _muon(self, name: str, rate: float, decay: float, beta: float) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .attention import VARLEN_ARGUMENTS, dense, uses_varlen, varlen_attn
+from .attention import cached_attention, dense, uses_varlen
 from .draw import SamplingParams, draw, draw_kept, keep
 from .errors import DataError, EngineError
 from .features import FeatureCache
@@ -426,7 +426,7 @@ class CachedAttention:
         self.cache = cache
         self.runs = runs
         self.device = network.device
-        self.varlen = uses_varlen(network.device, network.compute) and "seqused_k" in VARLEN_ARGUMENTS
+        self.varlen = uses_varlen(network.device, network.compute)
         if self.varlen:
             counts = [run.end - run.start for run in runs]
             self.bounds = network.to_device(np.cumsum([0, *counts]).astype(np.int32))
@@ -446,7 +446,7 @@ class CachedAttention:
     def __call__(self, layer: int, q: Tensor) -> Tensor:
         keys, values = self.cache.keys[layer], self.cache.values[layer]
         if self.varlen:
-            return cached_varlen(q, keys, values, self.bounds, self.starts, self.longest, self.used)
+            return cached_attention(q, keys, values, self.bounds, self.starts, self.longest, self.used)
         out = torch.empty_like(q)
         at = 0
         singles: list[int] = []
@@ -466,14 +466,6 @@ class CachedAttention:
             k, v = (x[self.slots, : self.reach].transpose(1, 2) for x in (keys, values))
             out[singles] = dense(q[singles][:, :, None], k, v, mask=self.mask)[:, :, 0]
         return out
-
-
-def cached_varlen(q: Tensor, keys: Tensor, values: Tensor, bounds: Tensor, starts: Tensor, longest: int, used: Tensor) -> Tensor:
-    """The slots lie end to end: the bounds of the keys are where each slot starts, `used` is how much of it counts."""
-    return varlen_attn(
-        q, keys.flatten(0, 1), values.flatten(0, 1), bounds, starts, longest, keys.shape[1],
-        window_size=(-1, 0), enable_gqa=q.shape[1] != keys.shape[2], seqused_k=used, num_splits=1,
-    )  # fmt: skip
 
 
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -525,7 +517,7 @@ class DecodeGraph:
             q, k, v = layer.project(x, cos, sin)
             cache.keys[index].index_put_((slots, places), k)
             cache.values[index].index_put_((slots, places), v)
-            x = layer.finish(x, cached_varlen(q, cache.keys[index], cache.values[index], self.bounds, starts, 1, used))
+            x = layer.finish(x, cached_attention(q, cache.keys[index], cache.values[index], self.bounds, starts, 1, used))
         rows = norm(network.language.norm, x)
         logprobs = torch.log_softmax(tempered(rows, self.weight, given["inverse"], network.banned), -1)
         return rows, logprobs, draw(logprobs, given["uniform"], given["greedy"])

@@ -10,15 +10,14 @@ import pytest
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file
-from tiny import datum
+from tiny import DEVICE, datum
 from transformers import AutoModelForImageTextToText
 
 from saccade_torch.adapters import LoraSpec
 from saccade_torch.errors import ConfigError, DataError
 from saccade_torch.learner import Learner, Settings, open_frozen
 
-CPU = torch.device("cpu")
-SETTINGS = Settings(CPU)
+SETTINGS = Settings(DEVICE)
 PPO = {"name": "ppo", "clipLow": 0.8, "clipHigh": 1.28, "dualClip": 3, "entropy": 0.01, "kl": {"coefficient": 0.1, "estimator": "k3"}}
 ADAMW = {"name": "adamw", "learningRate": 1e-2, "weightDecay": 0.1, "maxGradNorm": 1}
 MUON = {"name": "muon", "learningRate": 2e-2, "adamLearningRate": 1e-2, "rates": {"vision": 1e-2, "embedding": 5e-3}}
@@ -47,7 +46,7 @@ def close(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor], tolerance: flo
 def test_packed_equals_one_by_one(folders, options):
     loss = {"name": "value", "clip": 0.2} if options.get("head") == "value" else PPO
     packed = Learner(folders["qwen3"], SETTINGS, **options)
-    single = Learner(folders["qwen3"], Settings(CPU, pack_tokens=1), **options)
+    single = Learner(folders["qwen3"], Settings(DEVICE, pack_tokens=1), **options)
     together, apart = packed.forward_backward(batch(), loss), single.forward_backward(batch(), loss)
     assert together.loss == pytest.approx(apart.loss, rel=1e-5)
     assert together.metrics == pytest.approx(apart.metrics, rel=1e-4)
@@ -178,14 +177,14 @@ def test_a_snapshot_keeps_its_weights_while_the_learner_goes_on(folders):
 
 
 def test_checkpointed_activations_give_the_same_gradients(folders):
-    plain, frugal = Learner(folders["qwen3"], SETTINGS), Learner(folders["qwen3"], Settings(CPU, checkpointing=True))
+    plain, frugal = Learner(folders["qwen3"], SETTINGS), Learner(folders["qwen3"], Settings(DEVICE, checkpointing=True))
     for learner in (plain, frugal):
         learner.forward_backward(batch(), PPO)
     close(gradients(frugal), gradients(plain), 1e-6)
 
 
 def test_bfloat16_computes_near_the_masters_and_moves_all_32_bits(folders):
-    exact, rounded = Learner(folders["qwen3"], SETTINGS), Learner(folders["qwen3"], Settings(CPU, torch.bfloat16))
+    exact, rounded = Learner(folders["qwen3"], SETTINGS), Learner(folders["qwen3"], Settings(DEVICE, torch.bfloat16))
     assert all(p.dtype == torch.float32 for p in rounded.trained.values())
     for (a, _), (b, _) in zip(rounded.forward(batch()), exact.forward(batch())):
         np.testing.assert_allclose(a, b, atol=0.15)

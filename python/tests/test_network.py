@@ -22,7 +22,7 @@ def theirs(model, network: Network, row: Tokens) -> torch.Tensor:
     ids = torch.from_numpy(row.ids.astype(np.int64))[None]
     inputs = dict(input_ids=ids, mm_token_type_ids=(ids == IMAGE).int())
     if row.spans:
-        inputs["pixel_values"] = torch.cat([network.format.patches(span.frame, CPU) for span in row.spans])
+        inputs["pixel_values"] = network.format.patches([span.frame for span in row.spans], CPU)
         inputs["image_grid_thw"] = torch.tensor([[1, *network.format.grid(span.frame)] for span in row.spans])
     return model(**inputs).logits[0]
 
@@ -83,14 +83,14 @@ def test_patches_equal_the_processor_of_transformers(folders):
                                          size={"shortest_edge": 256, "longest_edge": 256 * 256})  # fmt: skip
     for frame in PICTURES:
         want = processor(frame.pixels.numpy(), return_tensors="pt")["pixel_values"]
-        assert torch.equal(network.format.patches(frame, CPU), want)
+        assert torch.equal(network.format.patches([frame], CPU), want)
         grid = (1, *network.format.grid(frame))
         # The same picture as a renderer hands it over: normalised numbers, or bytes in the order of patches.
         ready = feature_frame("ready", grid, "float32", want.numpy().tobytes())
         raw = feature_frame("raw", grid, "uint8", ((want * 0.5 + 0.5) * 255).round().byte().numpy().tobytes())
         for processed in (ready, raw):
             assert network.format.tokens(processed) == network.format.tokens(frame)
-            assert torch.equal(network.format.patches(processed, CPU), want)
+            assert torch.equal(network.format.patches([processed], CPU), want)
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "qwen25-untied"])

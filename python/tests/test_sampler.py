@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny import IMAGE, PICTURES, datum, tokens
+from tiny import DEVICE, IMAGE, PICTURES, datum, tokens
 
 from saccade_torch.draw import SamplingParams, draw, draw_kept, keep
 from saccade_torch.errors import EngineError
@@ -13,8 +13,7 @@ from saccade_torch.learner import Datum, Learner, Settings
 from saccade_torch.network import Span, Tokens
 from saccade_torch.sampler import Request, Sample, Sampler, shared_prefix
 
-CPU = torch.device("cpu")
-SETTINGS = Settings(CPU)
+SETTINGS = Settings(DEVICE)
 
 
 @pytest.fixture(params=["qwen3", "qwen25-untied"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from saccade_torch.frames import Frame, pixel_frame
 from saccade_torch.learner import Datum
 from saccade_torch.network import Span, Tokens
 
+DEVICE = torch.device(os.environ.get("SACCADE_TEST_DEVICE", "cpu"))
+"""Where learners and samplers are tested."""
 VOCAB = 97
 IMAGE = 90
 IDS = dict(image_token_id=IMAGE, video_token_id=91, vision_start_token_id=92, vision_end_token_id=93)

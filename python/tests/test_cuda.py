@@ -1,0 +1,111 @@
+"""What only CUDA has: one kernel over a pack, attention over slots, decoding from graphs, compiled layers. Skipped elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from test_sampler import as_datum, ask, extend, run
+from tiny import datum, tokens
+
+from saccade_torch.attention import Segments, cached_attention, dense, packed_attention
+from saccade_torch.learner import Learner, Settings
+from saccade_torch.sampler import Sampler
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+CUDA = torch.device("cuda")
+HALF = Settings(CUDA, torch.bfloat16, 1024)
+LOSS = {"name": "cross_entropy"}
+
+
+def random(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, device=CUDA, dtype=torch.bfloat16)
+
+
+def apart(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    return float((found.double() - wanted.double()).norm() / wanted.double().norm())
+
+
+def blocks(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: list[int], causal: bool) -> torch.Tensor:
+    """With a block-diagonal mask, in 32 bits."""
+    owner = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths)).to(CUDA)
+    mask = owner[:, None] == owner[None]
+    if causal:
+        mask = mask.tril()
+    return dense(*(x.float().transpose(0, 1)[None] for x in (q, k, v)), mask=mask)[0].transpose(0, 1)
+
+
+@pytest.mark.parametrize("heads, shared, width", [(16, 8, 128), (16, 16, 64), (4, 2, 16), (3, 3, 8)])
+@pytest.mark.parametrize("causal", [True, False])
+def test_one_kernel_over_a_pack_is_a_block_diagonal_mask(heads, shared, width, causal):
+    torch.manual_seed(0)
+    lengths = [1, 130, 77, 512, 3]
+    total = sum(lengths)
+    inputs = [random(total, count, width).requires_grad_() for count in (heads, shared, shared)]
+    wide = [x.detach().float().requires_grad_() for x in inputs]
+    found = packed_attention(*inputs, Segments.of(lengths, CUDA, torch.bfloat16), causal)
+    wanted = blocks(*wide, lengths, causal)
+    assert apart(found, wanted) < 1e-2
+    slope = random(*found.shape)
+    found.backward(slope)
+    wanted.backward(slope.float())
+    for mine, theirs in zip(inputs, wide):
+        assert apart(mine.grad, theirs.grad) < 2e-2
+
+
+@pytest.mark.parametrize("counts", [[1] * 3, [1] * 70, [5, 1, 200, 1], [64, 64]])
+def test_attention_over_slots_sees_the_slots_own_rows(counts):
+    torch.manual_seed(1)
+    slots, length, heads, shared, width = 80, 768, 16, 8, 128
+    keys, values = random(slots, length, shared, width), random(slots, length, shared, width)
+    order = np.random.default_rng(0).permutation(slots)[: len(counts)]
+    ends = [count + int(extra) for count, extra in zip(counts, np.random.default_rng(1).integers(0, length - max(counts), len(counts)))]
+    q = random(sum(counts), heads, width)
+    as_ints = lambda values: torch.tensor(values, dtype=torch.int32, device=CUDA)  # noqa: E731
+    bounds = as_ints([0, *np.cumsum(counts)])
+    found = cached_attention(q, keys, values, bounds, as_ints([*(order * length), 0]), max(counts), as_ints(ends))
+    at = 0
+    for slot, count, end in zip(order, counts, ends):
+        k, v = (x[int(slot), :end].float().transpose(0, 1)[None] for x in (keys, values))
+        mask = torch.ones(count, end, dtype=torch.bool, device=CUDA).tril(end - count)
+        wanted = dense(q[at : at + count].float().transpose(0, 1)[None], k, v, mask=mask)[0].transpose(0, 1)
+        assert apart(found[at : at + count], wanted) < 1e-2
+        at += count
+
+
+def gradients(learner: Learner) -> torch.Tensor:
+    return torch.cat([p.grad.flatten().double() for p in learner.trained.values() if p.grad is not None])
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "qwen25-untied"])
+def test_half_precision_and_compiled_layers_give_the_gradient_of_32_bits(folders, kind):
+    data = [datum(seed, seed % 4) for seed in range(12)]
+    exact = Learner(folders[kind], Settings(CUDA, torch.float32, 1024))
+    half = Learner(folders[kind], HALF)
+    compiled = Learner(folders[kind], Settings(CUDA, torch.bfloat16, 1024, compile=True))
+    reports = [learner.forward_backward(data, LOSS) for learner in (exact, half, compiled)]
+    assert [report.loss for report in reports] == pytest.approx([reports[0].loss] * 3, rel=2e-2)
+    wanted = gradients(exact)
+    for learner in (half, compiled):
+        found = gradients(learner)
+        assert float((found - wanted).norm() / wanted.norm()) < 0.05
+    # Other lengths and numbers of pictures, in the same compiled layers.
+    for count in (3, 7, 11):
+        more = [datum(100 + seed, seed % 3) for seed in range(count)]
+        assert compiled.forward_backward(more, LOSS).loss == pytest.approx(half.forward_backward(more, LOSS).loss, rel=2e-2)
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "qwen25-untied"])
+def test_graphs_decode_what_the_learner_scores_however_many_decode_beside_it(folders, kind):
+    learner = Learner(folders[kind], HALF)
+    network, version = learner.publish()
+    sampler = Sampler(network, HALF, version)
+    rows = {i: tokens(i, i % 4) for i in range(11)}
+    for turn in range(3):
+        boxes = {i: ask(sampler, f"sequence {i}", row, max_tokens=4 + i, seed=i, temperature=1.0) for i, row in rows.items()}
+        run(sampler)
+        assert sampler.graphs
+        for i, (reply,) in boxes.items():
+            (scored, _), = learner.forward([as_datum(rows[i], reply, 1.0)])
+            assert np.abs(np.array(reply.logprobs) - scored[len(rows[i].ids) - 1 : -1]).mean() < 0.05
+            rows[i] = extend(rows[i], reply.ids, turn % 2, 70 + turn)
