@@ -30,14 +30,12 @@ def main() -> None:
     parser.add_argument("--cache-bytes", type=int, help="most bytes of keys and values of one sampler")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, help="compile layers one by one; on where CUDA is")
     parser.add_argument("--checkpointing", action="store_true", help="compute activations again instead of keeping them")
-    parser.add_argument("--threads", type=int, help="CPU threads of PyTorch")
+    parser.add_argument("--threads", type=int, help="CPU threads of PyTorch; one beside a GPU")
     parser.add_argument("--with-parent", action="store_true", help="end when standard input closes")
     given = parser.parse_args()
     key = os.environ.get("SACCADE_TORCH_KEY", "")
     if not key:
         sys.exit("SACCADE_TORCH_KEY is not set: choose a long random key and give it to both sides.")
-    if given.threads:
-        torch.set_num_threads(given.threads)
     torch.set_float32_matmul_precision("highest")
     settings = Settings.default()
     if given.device is not None:
@@ -47,6 +45,9 @@ def main() -> None:
         settings = Settings(device) if device.type == "cpu" else replace(settings, device=device)
     changes = dict(compute=DTYPES.get(given.dtype), pack_tokens=given.pack_tokens, compile=given.compile)
     settings = replace(settings, checkpointing=given.checkpointing, **{k: v for k, v in changes.items() if v is not None})
+    if given.threads or settings.device.type == "cuda":
+        # Beside a GPU the host has little to compute, and threads that wait for each other cost more than they give.
+        torch.set_num_threads(given.threads or 1)
     ranks = join()
     if ranks > 1:
         if settings.device.type == "cuda":

@@ -9,13 +9,17 @@ patches, merged patches, trained places for the head); attention and anything co
 from __future__ import annotations
 
 import argparse
+import cProfile
+import gc
+import io
 import json
 import os
+import pstats
 import tempfile
 import time
-from dataclasses import replace
+import traceback
 from pathlib import Path
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 import torch
@@ -189,13 +193,19 @@ def profile(name: str, device: torch.device, run: Callable[[], Any]) -> None:
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as profiler
 
-    with profiler(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
+    with profiler(activities=[ProfilerActivity.CUDA]) as found:
         begin = clock(device)
         run()
         seconds = clock(device) - begin
-    table = found.key_averages().table(sort_by="self_cuda_time_total", row_limit=45, max_name_column_width=90)
-    host = found.key_averages().table(sort_by="self_cpu_time_total", row_limit=25, max_name_column_width=60)
-    Path(where, f"{name}.txt").write_text(f"{seconds:.4f} s\n{table}\n{host}\n")
+    kernels = sorted(found.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
+    busy = sum(kernel.self_device_time_total for kernel in kernels)
+    lines = [f"{seconds:.4f} s, device busy {busy / 1e6:.4f} s"]
+    lines += [f"{kernel.self_device_time_total / 1e3:10.3f} ms {kernel.count:7d} {kernel.key[:150]}" for kernel in kernels[:60]]
+    host = cProfile.Profile()
+    host.runcall(run)
+    text = io.StringIO()
+    pstats.Stats(host, stream=text).sort_stats("tottime").print_stats(40)
+    Path(where, f"{name}.txt").write_text("\n".join(lines) + "\n" + text.getvalue())
 
 
 def ceilings(device: torch.device) -> dict[str, float]:
@@ -235,6 +245,8 @@ def learn(folder: str, settings: Settings, tokens: int, steps: int, freeze: str 
     warm = clock(device) - begin
     seconds, totals = [], {"language": 0.0, "vision": 0.0, "tokens": 0.0, "trained": 0.0, "patches": 0.0}
     for batch in batches[2:]:
+        if not fresh:
+            learner.seen.of([span.frame for datum in batch for span in datum.input.spans])
         begin = clock(device)
         step(batch)
         seconds.append(clock(device) - begin)
@@ -249,7 +261,7 @@ def learn(folder: str, settings: Settings, tokens: int, steps: int, freeze: str 
         patches_per_token=totals["patches"] / totals["tokens"], tokens_per_step=totals["tokens"] / steps, peak_GiB=peak, warmup_s=warm,
         steps_s=[round(s, 4) for s in seconds],
     )  # fmt: skip
-    profile(name + ("-frozen" if freeze else "") + ("" if settings.compile else "-eager"), device, lambda: step(batches[-1]))
+    profile(f"{name}-{settings.pack_tokens}" + ("-frozen" if freeze else "") + ("" if settings.compile else "-eager"), device, lambda: step(batches[-1]))
     return speed
 
 
@@ -303,7 +315,7 @@ def sample(folder: str, settings: Settings, sizes: Sequence[int], bandwidth: flo
             prepared.append((rows, [f"{run} {i}" for i in range(size)]))
 
         prepared: list[Any] = []
-        for _ in range(4):
+        for _ in range(5):
             once()
 
         def go() -> None:
@@ -409,6 +421,35 @@ def drift(folder: str, settings: Settings, episodes_count: int = 8, turns: int =
     )  # fmt: skip
 
 
+def run(what: str, folder: str, settings: Settings, given: argparse.Namespace) -> None:
+    tokens = given.packs * given.pack_tokens * 97 // 100
+    if what == "ceilings":
+        given.bandwidth = ceilings(settings.device)["bandwidth"]
+    elif what == "learn":
+        learn(folder, settings, tokens, given.steps, None)
+        if given.frozen:
+            learn(folder, settings, tokens, given.steps, "vision")
+            learn(folder, settings, tokens, given.steps, "vision", fresh=False)
+    elif what == "sample":
+        sample(folder, settings, given.batch, given.bandwidth)
+    elif what == "episodes":
+        play(folder, settings, given.episodes, given.turns, given.reply)
+    elif what == "drift":
+        drift(folder, settings, turns=given.turns, reply=given.reply)
+    if given.peers:
+        from . import bench_peers as peers
+        from .learner import open_frozen
+
+        network = open_frozen(folder, settings)
+        if what == "learn":
+            episodes = Episodes(network)
+            peers.learn(folder, network, [episodes.batch(tokens, seed) for seed in range(3)], given.sequences)
+        elif what == "sample":
+            peers.sample(folder, network, given.batch)
+        elif what == "episodes":
+            peers.play(folder, network, given.episodes, given.turns, given.reply)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m saccade_torch.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="+", choices=["ceilings", "learn", "sample", "episodes", "drift"])
@@ -420,36 +461,37 @@ def main() -> None:
     parser.add_argument("--pack-tokens", type=int, default=16384)
     parser.add_argument("--packs", type=int, default=4, help="packs in a step")
     parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--freeze", choices=["vision"])
-    parser.add_argument("--known", action="store_true", help="with a frozen tower: pictures were seen before")
+    parser.add_argument("--frozen", action="store_true", help="also with a frozen tower: pictures that are new, and that were seen before")
+    parser.add_argument("--sequences", type=int, default=8, help="in a padded batch of transformers")
     parser.add_argument("--batch", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--episodes", type=int, default=64)
     parser.add_argument("--turns", type=int, default=15)
     parser.add_argument("--reply", type=int, default=32)
     parser.add_argument("--sharpness", type=float, default=1.0, help="multiplies the output weights")
+    parser.add_argument("--folder", help="where the model is made, and left for the next time")
     parser.add_argument("--peers", action="store_true", help="also plain transformers")
     given = parser.parse_args()
     torch.set_float32_matmul_precision("highest")
     device = torch.device(given.device)
     settings = Settings(device, getattr(torch, given.dtype), given.pack_tokens, compile=given.compile and device.type == "cuda", checkpointing=given.checkpointing)
-    bandwidth = 0.0
+    given.bandwidth = 0.0
+    if device.type == "cuda":
+        # What is left for the host is small, and other programs may have its cores.
+        torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as root:
         begin = time.perf_counter()
-        folder = make_folder(given.shape, Path(root) / "model", device, given.sharpness)
+        place = Path(given.folder or root) / f"{given.shape}-{given.sharpness}"
+        folder = str(place) if (place / "config.json").exists() else make_folder(given.shape, place, device, given.sharpness)
         say("model", shape=given.shape, seconds=time.perf_counter() - begin, torch=torch.__version__, device=torch.cuda.get_device_name() if device.type == "cuda" else "cpu")
         for what in given.what:
+            try:
+                run(what, folder, settings, given)
+            except Exception:
+                # The others are still worth their time.
+                traceback.print_exc()
+            gc.collect()
             if device.type == "cuda":
                 torch.cuda.empty_cache()
-            if what == "ceilings":
-                bandwidth = ceilings(device)["bandwidth"]
-            elif what == "learn":
-                learn(folder, settings, given.packs * given.pack_tokens * 97 // 100, given.steps, given.freeze, not given.known)
-            elif what == "sample":
-                sample(folder, settings, given.batch, bandwidth)
-            elif what == "episodes":
-                play(folder, settings, given.episodes, given.turns, given.reply)
-            elif what == "drift":
-                drift(folder, settings, turns=given.turns, reply=given.reply)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any, Mapping
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -59,13 +60,28 @@ class SamplingParams:
         return np.random.default_rng(self.seed).random(count)
 
 
-def draw(logprobs: Tensor, uniform: Tensor, greedy: Tensor) -> Tensor:
-    """One id for each row [rows, vocabulary]; `uniform` [rows] in double. No number leaves the device."""
-    summed = logprobs.double().exp().cumsum(-1)
-    drawn = torch.searchsorted(summed, uniform[:, None], right=True)[:, 0]
+BLOCK = 128
+
+
+def draw(z: Tensor, uniform: Tensor, greedy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """One id for each row of tempered logits [rows, vocabulary], its log-probability, and log Z; `uniform` [rows] in double. No number leaves the device.
+    Probabilities are summed block by block, and then inside the block where the uniform number falls: the rows are read once, not written."""
+    total = torch.logsumexp(z, -1)
+    blocks = F.pad(z, (0, -z.shape[1] % BLOCK), value=float("-inf")).unflatten(1, (-1, BLOCK))
+    upto = torch.exp(blocks - total[:, None, None]).double().sum(-1).cumsum(-1)
     # Rounding may leave the sum a little under 1; then the last possible id takes the rest.
-    last = torch.searchsorted(summed, summed[:, -1:].contiguous())[:, 0]
-    return torch.where(greedy, logprobs.argmax(-1), torch.minimum(drawn, last))
+    at = torch.minimum(uniform[:, None], upto[:, -1:] * (1 - 1e-15))
+    block = torch.searchsorted(upto, at, right=True)
+    before = torch.where(block > 0, upto.gather(1, (block - 1).clamp(min=0)), 0.0)
+    inside = torch.exp(blocks.gather(1, block[..., None].expand(-1, -1, BLOCK))[:, 0] - total[:, None]).double().cumsum(-1)
+    place = torch.searchsorted(inside, torch.minimum(at - before, inside[:, -1:] * (1 - 1e-15)), right=True)
+    chosen = torch.where(greedy, z.argmax(-1), (block * BLOCK + place)[:, 0])
+    return chosen, z.gather(1, chosen[:, None])[:, 0] - total, total
+
+
+def choose(logits: Tensor, inverse: Tensor, bias: Tensor, uniform: Tensor, greedy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """`draw` from logits that are not tempered yet; `bias` [1, vocabulary] is −∞ where an id can't be sampled."""
+    return draw(logits * inverse[:, None] + bias, uniform, greedy)
 
 
 def keep(logprobs: Tensor, params: SamplingParams) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,6 @@
 """Keys and values of sequences: [layers][slots, length, heads, d]. A sequence owns a slot between its turns; when slots run short, the sequence
-that waited longest gives up its own. All slots are as long as the longest sequence needed so far, in powers of two.
+that waited longest gives up its own. All slots are as long as the longest sequence needed so far, in powers of two; there are as many as were needed
+at once, up to a number of bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from .attention import bucket
 from .network import Network, Span
 
 SMALLEST = 256
+FEWEST = 32
 MOST_BYTES = {"cpu": 1024**3, "cuda": 32 * 1024**3}
 MOST_SLOTS = 512
 
@@ -48,11 +50,13 @@ class KvCache:
     @staticmethod
     def of(network: Network, most_bytes: int | None = None) -> KvCache:
         cache = KvCache(network, most_bytes or MOST_BYTES.get(network.device.type, MOST_BYTES["cpu"]))
-        cache._allocate(SMALLEST, 0)
+        cache._allocate(SMALLEST, 0, FEWEST)
         return cache
 
     def take(self, sequence: str, ids: np.ndarray, spans: tuple[Span, ...]) -> Held | None:
         """A slot for a new sequence, or none while all are in use."""
+        if not self.free and self.slots < self._most(self.length):
+            self._allocate(self.length, self.length, 2 * self.slots)
         if not self.free:
             idle = next((name for name, held in self.held.items() if not held.active), None)
             if idle is None:
@@ -97,14 +101,19 @@ class KvCache:
     def reach(self, length: int) -> None:
         """Makes every slot at least this long."""
         if length > self.length:
-            self._allocate(max(SMALLEST, bucket(length)), self.length)
+            self._allocate(max(SMALLEST, bucket(length)), self.length, self.slots)
 
-    def _allocate(self, length: int, keep: int) -> None:
+    def _most(self, length: int) -> int:
+        """Slots of this length."""
+        text = self.network.config.text_config
+        each = 2 * text.num_hidden_layers * length * text.num_key_value_heads * self.network.head_dim * self.network.compute.itemsize
+        return max(1, min(MOST_SLOTS, self.most_bytes // each))
+
+    def _allocate(self, length: int, keep: int, wanted: int) -> None:
         text = self.network.config.text_config
         heads, width, dtype = text.num_key_value_heads, self.network.head_dim, self.network.compute
-        each = 2 * text.num_hidden_layers * length * heads * width * dtype.itemsize
         active = sum(held.active for held in self.held.values())
-        slots = max(1, active, min(MOST_SLOTS, self.most_bytes // each))
+        slots = max(active, min(wanted, self._most(length)))
         # Idle sequences that no longer fit go, those that waited longest first.
         for name in [name for name, held in self.held.items() if not held.active]:
             if len(self.held) <= slots:

@@ -496,8 +496,9 @@ def snapshot(network: Network, spare: Network | None = None) -> Network:
 
 
 def compile_layers(network: Network) -> None:
-    """One by one: they share what is compiled, but for the lengths and buckets that they meet."""
+    """One by one: they share what is compiled, but for the buckets that they meet."""
     torch._dynamo.config.recompile_limit = 64
+    network.compiled = True
     for layer in (*network.language.layers, *network.visual.blocks):
         layer.compile(fullgraph=True)
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from .attention import Segments
+from .compiled import open_rows
 from .errors import ConfigError, DataError
 from .frames import Frame, PatchFormat, to_device
 from .modules import TextLayer, VisionBlock, adopt, linear, merge, norm
@@ -98,9 +99,9 @@ class Network(nn.Module):
             # A critic has no language head; a tied one is the embedding, which stays.
             self.model.lm_head = nn.Identity()
         for layer in self.language.layers:
-            adopt(layer, TextLayer)
+            adopt(layer, TextLayer, compute)
         for block in self.visual.blocks:
-            adopt(block, VisionBlock)
+            adopt(block, VisionBlock, compute)
         self.head_dim = getattr(text, "head_dim", None) or width // text.num_attention_heads
         rope = text.rope_parameters
         if rope.get("rope_type", "default") != "default":
@@ -108,7 +109,12 @@ class Network(nn.Module):
         section = rope.get("mrope_section") or ([24, 20, 20] if self.interleaved else [16, 24, 24])
         self.rotary = TextRotary(rope["rope_theta"], self.head_dim, section, self.interleaved, device)
         self.format = patch_format(Path(folder), vision)
-        self.banned = torch.tensor(banned_ids(Path(folder), self.config), device=device)
+        self.banned = frozenset(banned_ids(Path(folder), self.config))
+        self.bias = torch.zeros(1, self.vocabulary, device=device)
+        """Added to logits: −∞ where an id can't be sampled."""
+        self.bias[0, sorted(self.banned)] = float("-inf")
+        self.compiled = False
+        """What is compiled has to be told which dimension changes."""
 
     @property
     def language(self) -> nn.Module:
@@ -178,10 +184,10 @@ class Network(nn.Module):
         hidden = self.hidden(pack, features)[wanted]
         if nothing is not None:
             hidden = hidden + nothing
-        hidden = norm(self.language.norm, hidden)
+        hidden = norm(self.language.norm, hidden, self.compute)
         if self.score is not None:
             return linear(self.score, hidden.float()).sum(-1), None
-        return token_scores(hidden, self.output_weight(), targets, inverse, self.banned)
+        return token_scores(hidden, self.output_weight(), targets, inverse, self.bias, self.compiled)
 
     def output_weight(self) -> Tensor:
         return self.model.lm_head.weight
@@ -196,8 +202,9 @@ class Network(nn.Module):
         return x
 
     def embed(self, ids: Tensor, features: Features | None, rows: Tensor, to: Tensor) -> Tensor:
-        x = F.embedding(ids, self.language.embed_tokens.weight).to(self.compute)
-        return x if features is None or len(to) == 0 else x.index_copy(0, to, features.main[rows])
+        # Rounded as a sampler's weights are.
+        x = F.embedding(ids, self.language.embed_tokens.weight).to(self.compute).float()
+        return x if features is None or len(to) == 0 else x.index_copy(0, to, features.main[rows].float())
 
     def encode(self, frames: Sequence[Frame]) -> Features:
         """The vision tower over pictures of any sizes."""
@@ -213,7 +220,8 @@ class Network(nn.Module):
         if hasattr(visual, "pos_embed"):
             table = visual.pos_embed.weight.float()
             stretched = (F.embedding(geometry.taps, table) * geometry.weights[..., None]).sum(1)
-            x = x + stretched.to(x.dtype)
+            x = x + stretched.to(self.compute)
+        x = x.float()
         if geometry.order is not None:
             x = x[geometry.order]
         levels: list[Tensor] = []
@@ -223,8 +231,8 @@ class Network(nn.Module):
             segments = geometry.segments if whole is None or index in whole else geometry.windows
             x = self._through(block, x, geometry.cos, geometry.sin, segments)
             if index in deep:
-                levels.append(merge(visual.deepstack_merger_list[deep.index(index)], x))
-        main = merge(visual.merger, x)
+                levels.append(merge(visual.deepstack_merger_list[deep.index(index)], x, self.compute))
+        main = merge(visual.merger, x, self.compute)
         if geometry.back is not None:
             main = main[geometry.back]
         return Features(main, tuple(levels))
@@ -237,6 +245,9 @@ class Network(nn.Module):
         return 0 * sum(level.sum() for level in (seen.main, *seen.deepstack))
 
     def _through(self, layer: nn.Module, x: Tensor, cos: Tensor, sin: Tensor, segments: Segments) -> Tensor:
+        if self.compiled:
+            for tensor in (x, cos, sin, segments.bounds):
+                open_rows(tensor)
         if self.checkpointing and torch.is_grad_enabled():
             return checkpoint(layer, x, cos, sin, segments, use_reentrant=False)  # type: ignore[no-any-return]
         return layer(x, cos, sin, segments)  # type: ignore[no-any-return]
@@ -271,7 +282,7 @@ def deepen(x: Tensor, features: Features | None, layer: int, rows: Tensor, to: T
     """Adds a DeepStack level to the placeholders' rows after one of the first layers."""
     if features is None or layer >= len(features.deepstack) or len(to) == 0:
         return x
-    return x.index_add(0, to, features.deepstack[layer][rows])
+    return x.index_add(0, to, features.deepstack[layer][rows].float())
 
 
 @dataclass(frozen=True)

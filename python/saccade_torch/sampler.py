@@ -8,6 +8,7 @@ Called from one thread. On CUDA, ticks in which every sequence decodes are repla
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -18,15 +19,16 @@ import torch
 from torch import Tensor
 
 from .attention import cached_attention, dense, uses_varlen
-from .draw import SamplingParams, draw, draw_kept, keep
+from .compiled import compiled
+from .draw import SamplingParams, choose, draw_kept, keep
 from .errors import DataError, EngineError
 from .features import FeatureCache
 from .kv_cache import Held, KvCache
-from .learner import Datum, Settings, check_datum, run_forward
-from .modules import norm
+from .learner import Datum, Settings, check_datum, compile_layers, run_forward
+from .modules import TextLayer, join, norm
 from .network import Features, Network, Span, Tokens, deepen
 from .rotary import token_positions
-from .scores import tempered, token_scores
+from .scores import token_scores, wide_product
 
 PREFILL_TOKENS = {"cpu": 512, "cuda": 8192}
 
@@ -91,7 +93,18 @@ class Sampler:
         self.active: list[Active] = []
         self.counts = {"cachedTokens": 0, "prefilledTokens": 0, "decodedTokens": 0}
         self.budget = PREFILL_TOKENS.get(network.device.type, PREFILL_TOKENS["cpu"])
+        self.fast = uses_varlen(network.device, network.compute)
+        self.steps = Steps(self.fast and settings.compile)
         self.graphs: dict[int, DecodeGraph] = {}
+        self.graphs_of = 0
+        """The cache's generation that they were captured over."""
+        self.pool = torch.cuda.graph_pool_handle() if self.fast else None
+        if self.fast:
+            for layer in network.language.layers:
+                join(layer.self_attn, ("q_proj", "k_proj", "v_proj"))
+                join(layer.mlp, ("gate_proj", "up_proj"))
+            if settings.compile:
+                compile_layers(network)
 
     def renew(self, version: int) -> None:
         """The weights were overwritten by a later version's."""
@@ -254,9 +267,7 @@ class Sampler:
         return active.request
 
     def _pass(self, runs: Sequence[Run]) -> None:
-        decoding = all(run.active.prompt_left == 0 for run in runs)
-        plain = all(not run.active.request.params.truncates for run in runs)
-        if decoding and plain and uses_varlen(self.network.device, self.network.compute):
+        if self.fast and all(self._is_step(run) for run in runs):
             self._replay(runs)
             return
         hidden = self._forward(runs)
@@ -267,36 +278,39 @@ class Sampler:
         ready = [(run.active, last) for run, last in zip(runs, lasts) if run.active.prompt_left == 0]
         if not ready:
             return
-        rows = norm(self.network.language.norm, hidden[self.network.to_device(np.array([last for _, last in ready]))])
-        actives = [active for active, _ in ready]
-        logprobs = self._logprobs(rows, [active.request.params.inverse for active in actives])
         send = self.network.to_device
+        rows = norm(self.network.language.norm, hidden[send(np.array([last for _, last in ready]))], self.network.compute)
+        actives = [active for active, _ in ready]
+        inverse = send(np.array([active.request.params.inverse for active in actives], dtype=np.float32))
         uniform = send(np.array([active.uniforms[len(active.sample.ids)] for active in actives]))
         greedy = send(np.array([active.request.params.temperature == 0 for active in actives]))
-        chosen = draw(logprobs, uniform, greedy)
-        self._take(actives, rows, logprobs, chosen)
+        logits = wide_product(rows, self.network.output_weight().T)
+        chosen, logprob, total = self.steps.choose(logits, inverse, self.network.bias, uniform, greedy)
+        self._take(actives, Drawn(rows, logits, inverse, total, torch.stack([chosen.double(), logprob.double()])))
 
-    def _logprobs(self, rows: Tensor, inverse: Sequence[float]) -> Tensor:
-        weight = self.network.output_weight().to(rows.dtype)
-        scale = self.network.to_device(np.array(inverse, dtype=np.float32))
-        return torch.log_softmax(tempered(rows, weight, scale, self.network.banned), -1)
+    def _is_step(self, run: Run) -> bool:
+        """One id in, one id drawn, nothing else asked: what graphs can do."""
+        active, ids = run.active, run.active.request.input.ids
+        if active.request.params.truncates or run.end < len(ids) or run.end - run.start != 1:
+            return False
+        return run.start >= len(ids) or (active.sample.prompt is None and int(ids[run.start]) not in self.network.banned)
 
-    def _take(self, actives: Sequence[Active], rows: Tensor, logprobs: Tensor, chosen: Tensor) -> None:
+    def _take(self, actives: Sequence[Active], drawn: Drawn) -> None:
         """Adds one id to each sample; those that end are answered."""
-        ids = chosen.tolist()
-        found = logprobs.gather(1, chosen[:, None])[:, 0].tolist()
+        ids, found = drawn.answers.tolist()
         raw: Tensor | None = None
         if any(active.request.params.raw_logprobs for active in actives):
-            raw = self._logprobs(rows, [1.0] * len(actives))
+            raw = drawn.logits + self.network.bias
+            raw = raw - torch.logsumexp(raw, -1, keepdim=True)
         for i, active in enumerate(actives):
             params, sample = active.request.params, active.sample
-            id, logprob = ids[i], found[i]
-            if not np.isfinite(logprob):
+            id, logprob = int(ids[i]), found[i]
+            if not math.isfinite(logprob):
                 self._end(active, failed=True).done(
                     EngineError("The model gives no valid distribution: its logits are not finite. Load an earlier checkpoint and lower the learning rate.")
                 )
                 continue
-            kept = keep(logprobs[i], params) if params.truncates else None
+            kept = keep(drawn.row(i, self.network.bias), params) if params.truncates else None
             if kept is not None:
                 place = draw_kept(*kept, active.uniforms[len(sample.ids)])
                 id, logprob = int(kept[0][place]), float(kept[1][place])
@@ -305,7 +319,7 @@ class Sampler:
             if params.raw_logprobs and raw is not None:
                 sample.raw.append(float(raw[i, id]))
             if params.top_logprobs is not None:
-                sample.top.append(_likeliest(logprobs[i], kept, params.top_logprobs))
+                sample.top.append(_likeliest(drawn.row(i, self.network.bias), kept, params.top_logprobs))
             self.counts["decodedTokens"] += 1
             if active.request.on_token is not None:
                 active.request.on_token(id, logprob)
@@ -349,10 +363,10 @@ class Sampler:
         cos, sin = network.rotary(positions)
         attend = CachedAttention(cache, runs, network)
         for index, layer in enumerate(network.language.layers):
-            q, k, v = layer.project(x, cos, sin)
+            q, k, v = self.steps.project(layer, x, cos, sin)
             cache.keys[index][slots, places] = k
             cache.values[index][slots, places] = v
-            x = layer.finish(x, attend(index, q))
+            x = self.steps.finish(layer, x, attend(index, q))
             x = deepen(x, features, index, rows, to)
         return x
 
@@ -377,13 +391,12 @@ class Sampler:
         """Log-probabilities of prompt ids, where they were asked for. Vision ids have none: they can't be sampled."""
         if all(run.active.sample.prompt is None for run in runs):
             return
-        banned = set(self.network.banned.tolist())
         rows, targets, inverse, into = [], [], [], []
         at = 0
         for run in runs:
             sample, ids = run.active.sample, run.active.request.input.ids
             for i in range(run.start, run.end):
-                if sample.prompt is not None and i + 1 < len(ids) and int(ids[i + 1]) not in banned:
+                if sample.prompt is not None and i + 1 < len(ids) and int(ids[i + 1]) not in self.network.banned:
                     rows.append(at + i - run.start)
                     targets.append(int(ids[i + 1]))
                     inverse.append(run.active.request.params.inverse)
@@ -392,31 +405,49 @@ class Sampler:
         if not rows:
             return
         send = self.network.to_device
-        asked = norm(self.network.language.norm, hidden[send(np.array(rows))])
+        asked = norm(self.network.language.norm, hidden[send(np.array(rows))], self.network.compute)
         found, _ = token_scores(
-            asked, self.network.output_weight(), send(np.array(targets)), send(np.array(inverse, dtype=np.float32)), self.network.banned
+            asked, self.network.output_weight(), send(np.array(targets)), send(np.array(inverse, dtype=np.float32)), self.network.bias
         )
         for (array, place), value in zip(into, found.tolist()):
             array[place] = value
 
     def _replay(self, runs: Sequence[Run]) -> None:
+        if self.graphs_of != self.cache.generation:
+            self.graphs.clear()
+            self.graphs_of = self.cache.generation
         size = next(size for size in BUCKETS if size >= len(runs))
-        graph = self.graphs.get(size)
-        if graph is None or graph.generation != self.cache.generation:
-            graph = self.graphs[size] = DecodeGraph(self.network, self.cache, size)
-        actives = [run.active for run in runs]
-        rows, logprobs, chosen = graph.run(
-            ids=[active.sample.ids[-1] for active in actives],
-            positions=[int(self._positions(run)[0, 0]) for run in runs],
-            slots=[active.held.slot for active in actives],
-            lengths=[run.start for run in runs],
-            inverse=[active.request.params.inverse for active in actives],
-            uniform=[active.uniforms[len(active.sample.ids)] for active in actives],
-            greedy=[active.request.params.temperature == 0 for active in actives],
-        )
+        if size not in self.graphs:
+            self.graphs[size] = DecodeGraph(self.network, self.cache, self.steps, size, self.pool)
+        drawn = self.graphs[size].run(runs)
         for run in runs:
             run.active.held.filled = run.end
-        self._take(actives, rows, logprobs, chosen)
+        self._take([run.active for run in runs], drawn)
+
+
+class Steps:
+    """The parts of a pass, compiled or not."""
+
+    def __init__(self, fast: bool) -> None:
+        ready = compiled if fast else lambda function: function
+        self.project = ready(TextLayer.project)
+        self.finish = ready(TextLayer.finish)
+        self.choose = ready(choose)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What was drawn for some rows; `answers` [2, rows]: ids and their log-probabilities, in one tensor that crosses at once."""
+
+    rows: Tensor
+    logits: Tensor
+    inverse: Tensor
+    total: Tensor
+    answers: Tensor
+
+    def row(self, i: int, bias: Tensor) -> Tensor:
+        """All log-probabilities of one row."""
+        return self.logits[i] * self.inverse[i] + bias[0] - self.total[i]
 
 
 class CachedAttention:
@@ -468,22 +499,19 @@ class CachedAttention:
         return out
 
 
-BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+BUCKETS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
+"""As many slots as there can be; one row alone would be compiled apart."""
 
 
 class DecodeGraph:
     """One decoding step of up to `size` sequences, captured. Rows that only fill the batch write into the cache's spare slot."""
 
-    def __init__(self, network: Network, cache: KvCache, size: int) -> None:
-        self.network, self.cache, self.size = network, cache, size
-        self.generation = cache.generation
-        self.weight = network.output_weight().to(network.compute)
-        zeros = lambda dtype: torch.zeros(size, dtype=dtype, device=network.device)  # noqa: E731
-        self.inputs = dict(
-            ids=zeros(torch.long), positions=zeros(torch.long), slots=zeros(torch.long), lengths=zeros(torch.int32),
-            inverse=zeros(torch.float32), uniform=zeros(torch.float64), greedy=zeros(torch.bool),
-        )  # fmt: skip
-        self.inputs["slots"].fill_(cache.slots)
+    def __init__(self, network: Network, cache: KvCache, steps: Steps, size: int, pool: Any) -> None:
+        self.network, self.cache, self.steps = network, cache, steps
+        # ids, positions, slots, lengths, inverse temperatures, uniform numbers, greedy: doubles hold them all, and one copy takes them over.
+        self.host = torch.zeros(7, size, dtype=torch.float64, pin_memory=True)
+        self.host[2] = cache.slots
+        self.given = self.host.to(network.device)
         self.bounds = torch.arange(size + 1, dtype=torch.int32, device=network.device)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -493,34 +521,45 @@ class DecodeGraph:
         torch.cuda.current_stream().wait_stream(stream)
         self.graph = torch.cuda.CUDAGraph()
         # The learner's thread goes on meanwhile.
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
-            self.outputs = self._step()
+        with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
+            self.drawn = self._step()
 
-    def run(self, **given: list[Any]) -> tuple[Tensor, Tensor, Tensor]:
-        count = len(given["ids"])
-        for name, tensor in self.inputs.items():
-            tensor[:count].copy_(torch.tensor(given[name], dtype=tensor.dtype))
-        self.inputs["slots"][count:].fill_(self.cache.slots)
-        self.inputs["lengths"][count:].zero_()
+    def run(self, runs: Sequence[Run]) -> Drawn:
+        rows = []
+        for run in runs:
+            active = run.active
+            params, done = active.request.params, len(active.sample.ids)
+            prompt = len(active.request.input.ids)
+            inside = run.start < prompt
+            id = active.request.input.ids[run.start] if inside else active.sample.ids[-1]
+            position = active.positions[0, run.start] if inside else active.after + run.start - prompt
+            rows.append((id, position, active.held.slot, run.start, params.inverse, active.uniforms[done], params.temperature == 0))
+        host = self.host.numpy()
+        host[:, : len(rows)] = np.array(rows, dtype=np.float64).T
+        host[2, len(rows) :] = self.cache.slots
+        host[3, len(rows) :] = 0
+        self.given.copy_(self.host, non_blocking=True)
         self.graph.replay()
-        rows, logprobs, chosen = self.outputs
-        return rows[:count], logprobs[:count], chosen[:count]
+        count, drawn = len(rows), self.drawn
+        return Drawn(drawn.rows[:count], drawn.logits[:count], drawn.inverse[:count], drawn.total[:count], drawn.answers[:, :count])
 
-    def _step(self) -> tuple[Tensor, Tensor, Tensor]:
-        network, cache, given = self.network, self.cache, self.inputs
-        x = network.embed(given["ids"], None, given["ids"], given["ids"])
-        cos, sin = network.rotary(given["positions"].expand(3, -1))
-        slots, places = given["slots"], given["lengths"].long()
+    def _step(self) -> Drawn:
+        network, cache = self.network, self.cache
+        ids, positions, slots, places, inverse, uniform, greedy = self.given.unbind(0)
+        ids, positions, slots, places, inverse = ids.long(), positions.long(), slots.long(), places.long(), inverse.float()
+        x = network.embed(ids, None, ids, ids)
+        cos, sin = network.rotary(positions.expand(3, -1))
         starts = torch.cat([slots * cache.length, slots[:1]]).int()
-        used = given["lengths"] + 1
+        used = (places + 1).int()
         for index, layer in enumerate(network.language.layers):
-            q, k, v = layer.project(x, cos, sin)
+            q, k, v = self.steps.project(layer, x, cos, sin)
             cache.keys[index].index_put_((slots, places), k)
             cache.values[index].index_put_((slots, places), v)
-            x = layer.finish(x, cached_attention(q, cache.keys[index], cache.values[index], self.bounds, starts, 1, used))
-        rows = norm(network.language.norm, x)
-        logprobs = torch.log_softmax(tempered(rows, self.weight, given["inverse"], network.banned), -1)
-        return rows, logprobs, draw(logprobs, given["uniform"], given["greedy"])
+            x = self.steps.finish(layer, x, cached_attention(q, cache.keys[index], cache.values[index], self.bounds, starts, 1, used))
+        rows = norm(network.language.norm, x, network.compute)
+        logits = wide_product(rows, network.output_weight().T)
+        chosen, logprob, total = self.steps.choose(logits, inverse, network.bias, uniform, greedy != 0)
+        return Drawn(rows, logits, inverse, total, torch.stack([chosen.double(), logprob.double()]))
 
 
 def shared_prefix(a: Tokens, b: Tokens) -> int:

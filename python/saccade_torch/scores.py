@@ -7,18 +7,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-CHUNK_BYTES = {"cpu": 16 * 1024**2, "cuda": 512 * 1024**2}
+from .compiled import compiled
+
+CHUNK_BYTES = {"cpu": 16 * 1024**2, "cuda": 1024**3}
 
 
-def token_scores(hidden: Tensor, weight: Tensor, targets: Tensor, inverse: Tensor, banned: Tensor) -> tuple[Tensor, Tensor]:
-    """hidden [rows, width], weight [vocabulary, width], inverse temperatures [rows] → log-probabilities and entropy [rows], 32 bits."""
-    return _TokenScores.apply(hidden, weight, targets, inverse, banned)  # type: ignore[no-any-return]
-
-
-def tempered(hidden: Tensor, weight: Tensor, inverse: Tensor, banned: Tensor) -> Tensor:
-    """Logits over temperature in 32 bits, banned ids at −∞."""
-    z = wide_product(hidden, weight.T) * inverse[:, None]
-    return z.index_fill_(1, banned, float("-inf"))
+def token_scores(hidden: Tensor, weight: Tensor, targets: Tensor, inverse: Tensor, bias: Tensor, fast: bool = False) -> tuple[Tensor, Tensor]:
+    """hidden [rows, width], weight [vocabulary, width], inverse temperatures [rows], bias [1, vocabulary] (−∞ where an id is banned, else 0) →
+    log-probabilities and entropy [rows], 32 bits. `fast`: what surrounds the products is compiled."""
+    return _TokenScores.apply(hidden, weight, targets, inverse, bias, fast)  # type: ignore[no-any-return]
 
 
 def wide_product(a: Tensor, b: Tensor) -> Tensor:
@@ -30,50 +27,76 @@ def wide_product(a: Tensor, b: Tensor) -> Tensor:
     return a.float() @ b.float()
 
 
+def score_rows(logits: Tensor, inverse: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-probabilities, entropy and log Z."""
+    z = logits * inverse[:, None] + bias
+    total = torch.logsumexp(z, -1)
+    p = torch.exp(z - total[:, None])
+    # 0 · −∞ is nothing here.
+    entropy = total - torch.where(p > 0, p * z, 0.0).sum(-1)
+    return z.gather(1, targets[:, None])[:, 0] - total, entropy, total
+
+
+def slope_rows(logits: Tensor, inverse: Tensor, bias: Tensor, targets: Tensor, total: Tensor, entropy: Tensor, by_logprob: Tensor, by_entropy: Tensor | None) -> Tensor:
+    logp = logits * inverse[:, None] + bias - total[:, None]
+    p = torch.exp(logp)
+    one = torch.arange(logits.shape[1], device=logits.device)[None] == targets[:, None]
+    slope = by_logprob[:, None] * (one.float() - p)
+    if by_entropy is not None:
+        slope = slope - by_entropy[:, None] * torch.where(p > 0, p * (logp + entropy[:, None]), 0.0)
+    return torch.where(bias < 0, 0.0, slope * inverse[:, None])
+
+
+def half_slope_rows(*given: Tensor) -> Tensor:
+    return slope_rows(*given).to(torch.bfloat16)
+
+
 class _TokenScores(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, hidden, weight, targets, inverse, banned):  # type: ignore[no-untyped-def]
+    def forward(ctx, hidden, weight, targets, inverse, bias, fast):  # type: ignore[no-untyped-def]
         cast = weight.detach().to(hidden.dtype)
-        logprobs = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
-        entropy = torch.empty_like(logprobs)
-        normaliser = torch.empty_like(logprobs)
+        score = compiled(score_rows) if fast else score_rows
+        logprobs, entropy, total = (torch.empty(len(hidden), dtype=torch.float32, device=hidden.device) for _ in range(3))
         for rows in _chunks(hidden, weight):
-            z = tempered(hidden[rows], cast, inverse[rows], banned)
-            normaliser[rows] = total = torch.logsumexp(z, -1)
-            logprobs[rows] = z.gather(1, targets[rows, None])[:, 0] - total
-            # 0 · −∞ is nothing here.
-            entropy[rows] = total - (torch.exp(z - total[:, None]) * z.index_fill_(1, banned, 0.0)).sum(-1)
+            logprobs[rows], entropy[rows], total[rows] = score(wide_product(hidden[rows], cast.T), inverse[rows], bias, targets[rows])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(hidden, weight, targets, inverse, banned, normaliser, entropy)
+        ctx.save_for_backward(hidden, weight, targets, inverse, bias, total, entropy)
+        ctx.fast = fast
         return logprobs, entropy
 
     @staticmethod
     def backward(ctx, by_logprob, by_entropy):  # type: ignore[no-untyped-def]
-        hidden, weight, targets, inverse, banned, normaliser, entropy = ctx.saved_tensors
+        hidden, weight, targets, inverse, bias, total, entropy = ctx.saved_tensors
         need_hidden, need_weight = ctx.needs_input_grad[:2]
         if by_logprob is None and by_entropy is None:
-            return None, None, None, None, None
+            return None, None, None, None, None, None
+        if by_logprob is None:
+            by_logprob = torch.zeros_like(total)
         cast = weight.detach().to(hidden.dtype)
+        half = hidden.dtype == torch.bfloat16
+        slopes = half_slope_rows if half else slope_rows
+        if ctx.fast:
+            slopes = compiled(slopes)
         dhidden = torch.empty_like(hidden) if need_hidden else None
         dweight = torch.zeros(weight.shape, dtype=torch.float32, device=weight.device) if need_weight else None
         for rows in _chunks(hidden, weight):
-            logp = tempered(hidden[rows], cast, inverse[rows], banned) - normaliser[rows, None]
-            p = torch.exp(logp)
-            slope = torch.zeros_like(p)
-            if by_entropy is not None:
-                logp = logp.index_fill_(1, banned, 0.0)
-                slope -= by_entropy[rows, None] * p * (logp + entropy[rows, None])
-            if by_logprob is not None:
-                g = by_logprob[rows, None]
-                slope -= g * p
-                slope.scatter_add_(1, targets[rows, None], g)
-            slope = slope.index_fill_(1, banned, 0.0) * inverse[rows, None]
-            narrow = slope.to(hidden.dtype)
+            logits = wide_product(hidden[rows], cast.T)
+            of_entropy = None if by_entropy is None else by_entropy[rows]
+            slope = slopes(logits, inverse[rows], bias, targets[rows], total[rows], entropy[rows], by_logprob[rows], of_entropy)
+            del logits
             if dhidden is not None:
-                dhidden[rows] = narrow @ cast
+                dhidden[rows] = slope @ cast
             if dweight is not None:
-                dweight += wide_product(narrow.T, hidden[rows])
-        return dhidden, None if dweight is None else dweight.to(weight.dtype), None, None, None
+                _add_product(dweight, slope.T, hidden[rows])
+        return dhidden, None if dweight is None else dweight.to(weight.dtype), None, None, None, None
+
+
+def _add_product(into: Tensor, a: Tensor, b: Tensor) -> None:
+    """Sums in 32 bits: tiles rounded before they are added would bias training."""
+    if a.dtype != torch.float32 and a.device.type == "cuda":
+        torch.addmm(into, a, b, out_dtype=torch.float32, out=into)
+    else:
+        into += wide_product(a, b)
 
 
 def _chunks(hidden: Tensor, weight: Tensor) -> list[slice]:

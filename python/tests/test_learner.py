@@ -124,7 +124,7 @@ def test_transformers_loads_what_is_exported(folders, tmp_path, kind):
     learner.export(str(tmp_path / "model"))
     model, report = AutoModelForImageTextToText.from_pretrained(tmp_path / "model", output_loading_info=True)
     assert not report["missing_keys"] and not report["unexpected_keys"]
-    close({name: p.detach() for name, p in model.named_parameters()}, weights(learner), 0)
+    close({name: p.detach().to(DEVICE) for name, p in model.named_parameters()}, weights(learner), 0)
 
 
 def test_peft_and_we_read_an_adapter_the_same(folders, tmp_path):

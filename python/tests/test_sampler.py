@@ -196,7 +196,8 @@ def test_weights_written_over_a_sampler_are_what_it_samples_from(learner):
 def test_draws_follow_the_distribution_and_truncations_renormalise():
     logprobs = torch.log_softmax(torch.tensor([[0.0, 1.0, -1.0, float("-inf"), 2.0]]), -1)
     uniforms = torch.linspace(0, 1, 10001, dtype=torch.float64)[:-1]
-    drawn = draw(logprobs.expand(len(uniforms), -1).contiguous(), uniforms, torch.zeros(len(uniforms), dtype=torch.bool))
+    drawn, found, _ = draw(logprobs.expand(len(uniforms), -1).contiguous(), uniforms, torch.zeros(len(uniforms), dtype=torch.bool))
+    assert torch.allclose(found, logprobs[0][drawn])
     counts = torch.bincount(drawn, minlength=5) / len(uniforms)
     assert torch.allclose(counts, logprobs[0].exp(), atol=1e-3)
     for params, wanted in (
