@@ -153,7 +153,10 @@ class Worker:
             data = wire.read_data(given["data"], self.frames)
             report = await self.learn(lambda: learner.forward_backward(data, given["loss"]))
             metrics = {"tokens": report.tokens, **report.metrics}
-            return {"loss": report.loss, "finite": report.finite, "metrics": metrics, "outputs": [wire.raw(a) for a in report.outputs]}
+            # Of the pictures that stood behind the placeholders in this very pass.
+            pictures = [[span.frame.key for span in datum.input.spans] for datum in data]
+            outputs = [wire.raw(a) for a in report.outputs]
+            return {"loss": report.loss, "finite": report.finite, "metrics": metrics, "outputs": outputs, "pictures": pictures}
         if op == "step":
             if given.get("spoiled"):
                 await self.learn(learner.spoil)

@@ -43,5 +43,5 @@ export async function customForwardBackward(
   // Nothing of a broken loss reaches the gradients.
   if (!finite) return { loss, finite, metrics: metrics ?? {}, outputs };
   const report = await learner.forwardBackward(second, { name: "cross_entropy" });
-  return { loss, finite: report.finite, metrics: metrics ?? {}, outputs: report.outputs };
+  return { ...report, loss, metrics: metrics ?? {} };
 }

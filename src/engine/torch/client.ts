@@ -38,6 +38,11 @@ export class Pictures {
     return `${span.image.hash}:${width}x${height}`;
   };
 
+  /** Of the picture that a key names, whatever size it was shown in. */
+  static hashOf(key: string): string {
+    return key.replace(/:\d+x\d+$/, "");
+  }
+
   body(span: Span, key: string): Body & { readonly data: Uint8Array } {
     if (span.features !== undefined) {
       const { grid, dtype, data } = span.features;

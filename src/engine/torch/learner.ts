@@ -18,7 +18,7 @@ import type {
 import { EngineError } from "../errors.ts";
 import { checkDatum, checkLoss } from "../losses.ts";
 import type { Bundles } from "./bundle.ts";
-import type { Client, Pictures } from "./client.ts";
+import { type Client, Pictures } from "./client.ts";
 import { TorchSampler } from "./sampler.ts";
 import { type Body, datumBody, floats } from "./wire.ts";
 
@@ -132,6 +132,7 @@ export class TorchLearner implements Learner {
       finite: found.finite as boolean,
       metrics: found.metrics as Record<string, number>,
       outputs: (found.outputs as Uint8Array[]).map(floats),
+      pictures: (found.pictures as string[][]).map((keys) => keys.map(Pictures.hashOf)),
     };
   }
 

@@ -115,6 +115,7 @@ describe.runIf(TORCH)("the PyTorch engine equals the embedded one", () => {
       expect(other.step.applied).toBe(step.applied);
       expect(other.step.step).toBe(step.step);
       expect(Math.abs(other.step.gradNorm / step.gradNorm - 1)).toBeLessThan(1e-3);
+      expect(other.report.pictures).toEqual(data.map(({ input }) => input.images.map(({ image }) => image.hash)));
       for (const [d, output] of report.outputs.entries())
         for (const [at, value] of output.entries())
           expect(Math.abs(other.report.outputs[d]![at]! - value)).toBeLessThan(1e-4 * Math.max(1, i * 10));
