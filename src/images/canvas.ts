@@ -38,12 +38,16 @@ const WHITE: Color = [255, 255, 255];
 // block of this size: from then on it keeps up to twice as much. The block is never touched, so it costs no memory.
 let untouched: ArrayBuffer | undefined = new ArrayBuffer(31 * 1024 * 1024);
 
-/** A copy in memory that was not zeroed first: `slice()` would write large frames twice. */
-export function copyBytes(bytes: Uint8Array): Uint8Array {
+/** Memory with anything in it, every byte of which is to be written: `new Uint8Array` would write large frames twice. */
+export function freshBytes(length: number): Uint8Array {
   if (untouched !== undefined) untouched = undefined;
-  const memory = Buffer.allocUnsafeSlow(bytes.length);
-  memory.set(bytes);
-  return new Uint8Array(memory.buffer, memory.byteOffset, memory.length);
+  return new Uint8Array(Buffer.allocUnsafeSlow(length).buffer);
+}
+
+export function copyBytes(bytes: Uint8Array): Uint8Array {
+  const copy = freshBytes(bytes.length);
+  copy.set(bytes);
+  return copy;
 }
 
 export class Canvas {

@@ -37,9 +37,10 @@ type Episode = {
   readonly goal: readonly number[];
   readonly start: readonly number[];
 };
-/** The picture as it was cut: where columns and rows begin, and one more where the last ends. */
+/** The picture as it was cut: where columns and rows begin, and one more where the last ends; the rows of each part in its frame. */
 type Cut = {
   readonly photo: Image;
+  readonly parts: readonly (readonly Uint8Array[])[];
   readonly xs: readonly number[];
   readonly ys: readonly number[];
   readonly even: boolean;
@@ -143,11 +144,15 @@ export class Jigsaw implements World {
     if (this.#cut !== undefined) return this.#cut;
     const episode = this.#episode;
     return when(this.#source.get(episode.picture), (photo) => {
-      const { rows, columns } = this.#options;
+      const { rows, columns, border } = this.#options;
+      const [xs, ys] = [starts(photo.width, columns), starts(photo.height, rows)];
       const cut: Cut = {
         photo,
-        xs: starts(photo.width, columns),
-        ys: starts(photo.height, rows),
+        xs,
+        ys,
+        parts: this.#current.map((_, part) =>
+          framed(photo, xs, ys, Math.floor(part / columns), part % columns, border),
+        ),
         even: photo.width % columns === 0 && photo.height % rows === 0,
       };
       if (episode === this.#episode) this.#cut = cut;
@@ -175,30 +180,16 @@ export class Jigsaw implements World {
   }
 
   /** A piece that is larger than its place hangs over the next, which is laid after it, and is cut off at the edge. */
-  #lay(bytes: Uint8Array, width: number, height: number, { photo, xs, ys }: Cut, place: number): void {
+  #lay(bytes: Uint8Array, width: number, height: number, { parts, xs, ys }: Cut, place: number): void {
     const { columns, border } = this.#options;
-    const part = this.#partAt(place);
-    const corner = (at: number) => [Math.floor(at / columns), at % columns] as const;
-    const [row, column] = corner(place);
-    const [fromRow, fromColumn] = corner(part);
+    const [row, column] = [Math.floor(place / columns), place % columns];
     const left = (xs[column] as number) + 2 * border * column;
     const top = (ys[row] as number) + 2 * border * row;
-    const [sx, sy] = [xs[fromColumn] as number, ys[fromRow] as number];
-    const across = (xs[fromColumn + 1] as number) - sx;
-    const down = (ys[fromRow + 1] as number) - sy;
-    const outer = Math.min(across + 2 * border, width - left);
-    const inner = Math.min(across, width - left - border);
-    for (let y = 0; y < down + 2 * border && top + y < height; y++) {
-      const at = ((top + y) * width + left) * 3;
-      const line = y - border;
-      if (line < 0 || line >= down) {
-        bytes.fill(255, at, at + outer * 3);
-        continue;
-      }
-      bytes.fill(255, at, at + border * 3);
-      const from = ((sy + line) * photo.width + sx) * 3;
-      bytes.set(photo.data.subarray(from, from + inner * 3), at + border * 3);
-      bytes.fill(255, at + (border + inner) * 3, at + outer * 3);
+    const room = (width - left) * 3;
+    const lines = parts[this.#partAt(place)] as readonly Uint8Array[];
+    for (let y = 0; y < lines.length && top + y < height; y++) {
+      const line = lines[y] as Uint8Array;
+      bytes.set(line.length <= room ? line : line.subarray(0, room), ((top + y) * width + left) * 3);
     }
   }
 
@@ -288,6 +279,27 @@ export class Jigsaw implements World {
 /** Where each of `parts` begins along `length` pixels, and where the last ends; the first ones are larger. */
 function starts(length: number, parts: number): number[] {
   return Array.from({ length: parts + 1 }, (_, i) => i * Math.floor(length / parts) + Math.min(i, length % parts));
+}
+
+/** The rows of a part with its white frame. */
+function framed(
+  { width, data }: Image,
+  xs: readonly number[],
+  ys: readonly number[],
+  row: number,
+  column: number,
+  border: number,
+): Uint8Array[] {
+  const [left, right] = [xs[column] as number, xs[column + 1] as number];
+  const [top, bottom] = [ys[row] as number, ys[row + 1] as number];
+  return Array.from({ length: bottom - top + 2 * border }, (_, y) => {
+    const line = new Uint8Array((right - left + 2 * border) * 3).fill(255);
+    const from = top + y - border;
+    if (from >= top && from < bottom) {
+      line.set(data.subarray((from * width + left) * 3, (from * width + right) * 3), border * 3);
+    }
+    return line;
+  });
 }
 
 function edgesOf({ photo, xs, ys }: Cut, row: number, column: number): string {

@@ -4,7 +4,7 @@
  */
 import { Image } from "../../core/image.ts";
 import type { Awaitable } from "../../core/json.ts";
-import { Canvas } from "../../images/canvas.ts";
+import { Canvas, freshBytes } from "../../images/canvas.ts";
 import { shades } from "../../images/terminal.ts";
 import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { when } from "../pictures/index.ts";
@@ -20,6 +20,11 @@ export type Tiles = {
   /** In their true order. */
   readonly ordered: readonly Image[];
 };
+/** A number in the lower right corner of a tile with `side` pixels: its box, and how to draw it over what is there. */
+export type Label = {
+  size(side: number): readonly [width: number, height: number];
+  draw(corner: Canvas, slot: number, side: number): void;
+};
 export type TileWords = { readonly thing: string; readonly right: string; readonly wrong: string };
 
 export class TileOrder {
@@ -27,21 +32,17 @@ export class TileOrder {
   readonly count: number;
   readonly #words: TileWords;
   readonly #solver: "swap" | "reorder";
-  readonly #label: (tile: Canvas, slot: number) => void;
+  readonly #label: Label;
   /** The tile in each slot; solved when ascending. */
   order: readonly number[] = [];
   stopped = false;
   #tiles: Tiles | undefined;
-  /** Tiles with the number of their slot, by tile and slot, and tiles in characters. */
-  #labelled = new Map<number, Image>();
+  /** Rows of tiles, rows of their corners with the number of a slot (by tile and slot), and tiles in characters. */
+  #rows = new Map<Image, Rows>();
+  #corners = new Map<number, Rows>();
   #sketches = new Map<Image, readonly string[]>();
 
-  constructor(
-    count: number,
-    solver: "swap" | "reorder",
-    words: TileWords,
-    label: (tile: Canvas, slot: number) => void,
-  ) {
+  constructor(count: number, solver: "swap" | "reorder", words: TileWords, label: Label) {
     this.count = count;
     this.#solver = solver;
     this.#words = words;
@@ -68,7 +69,8 @@ export class TileOrder {
     this.order = order;
     this.stopped = stopped;
     this.#tiles = undefined;
-    this.#labelled = new Map();
+    this.#rows = new Map();
+    this.#corners = new Map();
     this.#sketches = new Map();
   }
 
@@ -109,20 +111,45 @@ export class TileOrder {
 
   #picture({ lead, ordered }: Tiles): Image {
     const side = (ordered[0] as Image).width;
-    const shown = this.order.map((tile, slot) => this.#withNumber(ordered[tile] as Image, tile, slot));
-    return sideBySide(lead === undefined ? shown : [lead, ...shown], side);
+    const first = lead === undefined ? 0 : 1;
+    const width = side * (first + this.count);
+    const bytes = freshBytes(width * side * 3);
+    const lay = (rows: Rows, left: number, top: number) => {
+      for (let row = 0, at = (top * width + left) * 3; row < rows.length; row++, at += width * 3) {
+        bytes.set(rows[row] as Uint8Array, at);
+      }
+    };
+    if (lead !== undefined) lay(this.#rowsOf(lead), 0, 0);
+    const [across, down] = this.#label.size(side);
+    this.order.forEach((tile, slot) => {
+      const left = (first + slot) * side;
+      lay(this.#rowsOf(ordered[tile] as Image), left, 0);
+      lay(this.#corner(ordered[tile] as Image, tile, slot), left + side - across, side - down);
+    });
+    return new Image(width, side, bytes);
   }
 
-  #withNumber(image: Image, tile: number, slot: number): Image {
-    const key = tile * this.count + slot;
-    let labelled = this.#labelled.get(key);
-    if (labelled === undefined) {
-      const canvas = Canvas.from(image);
-      this.#label(canvas, slot + 1);
-      labelled = new Image(canvas.width, canvas.height, canvas.data);
-      this.#labelled.set(key, labelled);
+  #rowsOf(image: Image): Rows {
+    let rows = this.#rows.get(image);
+    if (rows === undefined) {
+      rows = rowsOf(image);
+      this.#rows.set(image, rows);
     }
-    return labelled;
+    return rows;
+  }
+
+  #corner(image: Image, tile: number, slot: number): Rows {
+    const key = tile * this.count + slot;
+    let rows = this.#corners.get(key);
+    if (rows === undefined) {
+      const [width, height] = this.#label.size(image.width);
+      const corner = new Canvas(width, height, null);
+      corner.draw(image, width - image.width, height - image.height);
+      this.#label.draw(corner, slot + 1, image.width);
+      rows = rowsOf(corner);
+      this.#corners.set(key, rows);
+    }
+    return rows;
   }
 
   /** VisGym has no text view of these worlds; ours draws the tiles in characters. */
@@ -144,14 +171,8 @@ export class TileOrder {
   }
 }
 
-function sideBySide(tiles: readonly Image[], side: number): Image {
-  const stride = side * 3;
-  const bytes = Buffer.allocUnsafeSlow(tiles.length * side * stride);
-  tiles.forEach(({ data }, place) => {
-    const source = Buffer.from(data.buffer, data.byteOffset, data.length);
-    for (let row = 0; row < side; row++) {
-      source.copy(bytes, (row * tiles.length + place) * stride, row * stride, (row + 1) * stride);
-    }
-  });
-  return new Image(tiles.length * side, side, new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length));
+/** Views of a picture's rows: made once, since making them takes as long as copying what they show. */
+type Rows = readonly Uint8Array[];
+function rowsOf({ width, height, data }: Pick<Image, "width" | "height" | "data">): Rows {
+  return Array.from({ length: height }, (_, row) => data.subarray(row * width * 3, (row + 1) * width * 3));
 }

@@ -7,13 +7,12 @@ import { z } from "zod";
 import type { Image } from "../../core/image.ts";
 import type { Awaitable, Json } from "../../core/json.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
-import type { Canvas } from "../../images/canvas.ts";
 import type { Action, ActionSpec } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import { type Film, type FilmSource, films } from "../pictures/index.ts";
 import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 import { Saved } from "./saved.ts";
-import { TileOrder, type Tiles } from "./tile-order.ts";
+import { type Label, TileOrder, type Tiles } from "./tile-order.ts";
 
 const options = z.strictObject({
   frames: z.int().min(2).max(9).default(4),
@@ -207,23 +206,26 @@ function difference(a: Uint8Array, b: Uint8Array): number {
   return sum / a.length / 255;
 }
 
-/** The slot's number in the lower right corner, on a box through which the frame still shows a little. */
-function label(tile: Canvas, slot: number): void {
-  const side = Math.max(12, Math.round((tile.width * 28) / 224));
-  const [left, top] = [tile.width - side, tile.height - side];
-  for (let y = top; y < tile.height; y++) {
-    for (let i = (y * tile.width + left) * 3; i < (y + 1) * tile.width * 3; i++) {
-      tile.data[i] = Math.round((tile.data[i] as number) * 0.4);
-    }
-  }
-  tile.text(String(slot), left + side / 2, top + side / 2, {
-    size: side * 0.8,
-    color: [255, 255, 255],
-    align: "center",
-    baseline: "middle",
-    weight: 1.4,
-  });
-}
+/** The slot's number on a box through which the frame still shows a little. */
+const label: Label = {
+  size(side) {
+    const box = Math.max(12, Math.round((side * 28) / 224));
+    return [box, box];
+  },
+  draw(corner, slot) {
+    const box = corner.width;
+    corner.data.forEach((value, i) => {
+      corner.data[i] = Math.round(value * 0.4);
+    });
+    corner.text(String(slot), box / 2, box / 2, {
+      size: box * 0.8,
+      color: [255, 255, 255],
+      align: "center",
+      baseline: "middle",
+      weight: 1.4,
+    });
+  },
+};
 
 const evaluation = { sampling: "salient", minDifference: 0.15, maxFrames: 100 };
 

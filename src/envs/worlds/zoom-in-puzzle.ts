@@ -9,14 +9,13 @@ import { cos, log } from "../../core/exact-math.ts";
 import { Image } from "../../core/image.ts";
 import type { Awaitable, Json } from "../../core/json.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
-import type { Canvas } from "../../images/canvas.ts";
 import { resize } from "../../images/resize.ts";
 import type { Action, ActionSpec } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import { type PictureSource, pictures, type SceneSize, when } from "../pictures/index.ts";
 import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 import { Saved } from "./saved.ts";
-import { TileOrder, type Tiles } from "./tile-order.ts";
+import { type Label, TileOrder, type Tiles } from "./tile-order.ts";
 
 const options = z.strictObject({
   views: z.int().min(2).max(9).default(4),
@@ -189,18 +188,19 @@ function crop({ width, height, data }: Image, [left, top, right, bottom]: Box): 
   return new Image(across, bottom - top, bytes);
 }
 
-/** The slot's number on a black box in the lower right corner. */
-function label(tile: Canvas, slot: number): void {
-  const unit = tile.width / 224;
-  const [left, top] = [tile.width - Math.round(38 * unit), tile.height - Math.round(46 * unit)];
-  tile.fillRect(left, top, tile.width - left, tile.height - top, [0, 0, 0]);
-  tile.text(String(slot), (left + tile.width) / 2, (top + tile.height) / 2, {
-    size: 28 * unit,
-    color: [255, 255, 255],
-    align: "center",
-    baseline: "middle",
-  });
-}
+/** The slot's number on a black box. */
+const label: Label = {
+  size: (side) => [Math.round(38 * (side / 224)), Math.round(46 * (side / 224))],
+  draw(corner, slot, side) {
+    corner.fillRect(0, 0, corner.width, corner.height, [0, 0, 0]);
+    corner.text(String(slot), corner.width / 2, corner.height / 2, {
+      size: 28 * (side / 224),
+      color: [255, 255, 255],
+      align: "center",
+      baseline: "middle",
+    });
+  },
+};
 
 const evaluation = { minZoom: 0.75, zoomGap: 0.75, zoomSpread: 0.2, nested: true };
 
