@@ -33,6 +33,13 @@ export function resume({ backend }: Ask): Response {
   return json({ status: "resumed" });
 }
 
+/** What a trainer asks of a vLLM server before it samples there, in vLLM's place for it. */
+export function serverInfo({ backend }: Ask): Response {
+  const model = { model: backend.folder, max_model_len: backend.contextLength, logprobs_mode: "processed_logprobs" };
+  const device = { device: "saccade" };
+  return json({ vllm_config: { model_config: model, device_config: device }, vllm_env: {}, system_env: {} });
+}
+
 export function isPaused({ backend }: Ask): Response {
   return json({ is_paused: backend.paused });
 }

@@ -57,6 +57,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
   "POST /inference/v1/generate": answerGenerate,
   "GET /weight_info": control.weightInfo,
   "POST /update_weight_version": control.updateWeightVersion,
+  "GET /server_info": control.serverInfo,
   "POST /pause": control.pause,
   "POST /resume": control.resume,
   "GET /is_paused": control.isPaused,
