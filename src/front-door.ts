@@ -11,6 +11,7 @@ export {
   bare,
   defineEnv,
   defineTask,
+  defineTool,
   defineWorld,
   type Env,
   type EnvDefinition,

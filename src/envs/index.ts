@@ -23,6 +23,7 @@ export * from "./seeds.ts";
 export * from "./sources.ts";
 export * from "./task.ts";
 export * from "./tickets.ts";
+export * from "./tools.ts";
 export * from "./world.ts";
 export * from "./world-env.ts";
 export * from "./world-model/index.ts";

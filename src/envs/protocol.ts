@@ -3,6 +3,7 @@
  * replies back into actions, prints actions as replies (for oracles and demonstrations), and says what a well-formed
  * reply is worth. A protocol never throws on a reply.
  */
+import type { Part } from "../core/message.ts";
 import type { Action, ActionSpec } from "./action.ts";
 import type { PromptStyle } from "./world.ts";
 
@@ -42,6 +43,10 @@ export interface Protocol {
   readonly formatReward: FormatReward;
   /** Tags in which a model says what it sees, which way it goes and what it expects (`observation`, `justification`, `prediction`): an oracle fills them with true words. */
   readonly says?: readonly string[];
+  /** What stands in a system message before the first prompt. */
+  system?(actions: readonly ActionSpec[]): string;
+  /** What the agent sees after a reply, in the form in which this protocol answers. */
+  answer?(parts: readonly Part[]): readonly Part[];
   /** The part of the prompt that lists the actions and asks for the reply format. */
   instruction(actions: readonly ActionSpec[], style: PromptStyle): string;
   parse(reply: string, actions: readonly ActionSpec[]): ParsedReply;

@@ -1,16 +1,21 @@
 /**
  * A task is data and a reward function: rows of a file (JSON lines or Parquet) or of an array, a prompt made of a row, and what a reply to it earns. It is an
  * environment like any other, with the row as its seed, of one turn or of several. A row that is not there is refused: wrapping around would let
- * validation rows be trained on unnoticed.
+ * validation rows be trained on unnoticed. A task may bring tools: a reply that calls some is answered by them, one that calls none is the last.
  */
 import { resolve } from "node:path";
 import { z } from "zod";
 import { ConfigError, EnvError } from "../core/errors.ts";
 import type { Awaitable } from "../core/json.ts";
-import { type Message, text, user } from "../core/message.ts";
+import { type Message, text, textOf, user } from "../core/message.ts";
+import { NumpyRandom } from "../core/random-numpy.ts";
 import type { EnvDefinition } from "./define.ts";
-import { type Env, type RewardPart, type Step, sumRewards } from "./env.ts";
+import { type BuiltinAgent, type Env, type RewardPart, type Step, sumRewards } from "./env.ts";
+import { sectionsOf } from "./protocols/tags.ts";
+import { type ReadCall, readCalls, resultParts, TOOL_FORMS, type ToolForm, withTools } from "./protocols/tool-text.ts";
 import { readRows } from "./rows.ts";
+import { checkTools, runTool, type Tool, type ToolOutcome } from "./tools.ts";
+import type { PromptStyle } from "./world.ts";
 
 /** What a reply earned, where a number does not say it all. */
 export type Verdict = {
@@ -29,20 +34,35 @@ export type TaskInput<R> = {
   readonly data: string | readonly R[];
   /** Replies a row may be given; default 1. */
   readonly maxTurns?: number;
+  /** What replies may call. With tools the default of `maxTurns` is 8. */
+  readonly tools?: readonly Tool<R>[];
   prompt(row: R): Awaitable<readonly Message[]>;
-  /** Turns count from 1. A number is the reward of a reply that ends the episode; 1 or more is a success. */
-  reward(reply: string, row: R, turn: number): Awaitable<number | Verdict>;
+  /** Turns count from 1. A number is the reward of a reply that ends the episode; 1 or more is a success. With tools, it is asked for replies that call none; absent: they earn 0. */
+  reward?(reply: string, row: R, turn: number): Awaitable<number | Verdict>;
   /** A right reply, where the rows hold one: it gives demonstrations, a warm start and a ceiling. */
-  answer?(row: R, turn: number): Awaitable<string>;
+  answer?(row: R, turn: number, form: ToolForm): Awaitable<string>;
+  /** A reply that is likely wrong, for noise in demonstrations and for a random agent's floor. */
+  slip?(row: R, random: NumpyRandom, form: ToolForm): Awaitable<string>;
 };
 
-const options = z.strictObject({ data: z.string().optional(), maxTurns: z.int().min(1).optional() });
+const options = z.strictObject({
+  data: z.string().optional(),
+  maxTurns: z.int().min(1).optional(),
+  /** How tools are made known and answer: as Qwen's chat template has it, or plainly. */
+  form: z.enum(TOOL_FORMS).default("qwen"),
+  prompt: z.enum(["full", "brief"]).default("full"),
+});
 
 export function defineTask<R>(task: TaskInput<R>): EnvDefinition<typeof options> {
   return taskFrom(task, process.cwd());
 }
 
 function taskFrom<R>(task: TaskInput<R>, folder: string): EnvDefinition<typeof options> {
+  const { id, tools = [] } = task;
+  checkTools(tools, `Task "${id}"`);
+  if (task.reward === undefined && tools.length === 0) {
+    throw new ConfigError(`Task "${id}" has neither reward() nor tools, so nothing could be earned in it.`);
+  }
   const files = new Map<string, Promise<readonly R[]>>();
   const rowsOf = (data: string | undefined): Promise<readonly R[]> => {
     // A file that an option names starts where the user stands, the author's own at the author's file.
@@ -54,13 +74,24 @@ function taskFrom<R>(task: TaskInput<R>, folder: string): EnvDefinition<typeof o
   };
   return {
     kind: "env",
-    id: task.id,
-    summary: task.summary ?? task.id,
+    id,
+    summary: task.summary ?? id,
     options,
     rows: async ({ data }) => (await rowsOf(data)).length,
-    create: async ({ data, maxTurns = task.maxTurns ?? 1 }) => new TaskEnv(task, await rowsOf(data), maxTurns),
+    create: async ({ data, maxTurns = task.maxTurns ?? (tools.length > 0 ? 8 : 1), form, prompt }) => {
+      const rows = await rowsOf(data);
+      return new TaskEnv(task, (seed) => rowAt(rows, seed, id), { maxTurns, form, prompt });
+    },
     from: (place) => taskFrom(task, place),
   };
+}
+
+/** The row that a seed names. */
+export function rowAt<R>(rows: readonly R[], seed: number, id: string): R {
+  if (Number.isSafeInteger(seed) && seed >= 0 && seed < rows.length) return rows[seed] as R;
+  throw new ConfigError(
+    `Task "${id}" has rows 0 to ${rows.length - 1}; there is no row ${seed}. The seed of a task is its row.`,
+  );
 }
 
 async function load<R>(task: TaskInput<R>, file: string): Promise<readonly R[]> {
@@ -71,41 +102,49 @@ async function load<R>(task: TaskInput<R>, file: string): Promise<readonly R[]> 
   return rows;
 }
 
-class TaskEnv<R> implements Env {
-  readonly #task: TaskInput<R>;
-  readonly #rows: readonly R[];
-  readonly #maxTurns: number;
+export type TaskSettings = { readonly maxTurns: number; readonly form: ToolForm; readonly prompt: PromptStyle };
+
+/** A task on rows from anywhere: `row` gives that of a seed, or throws. */
+export class TaskEnv<R> implements Env {
+  readonly #task: Omit<TaskInput<R>, "data">;
+  readonly #rowOf: (seed: number) => Awaitable<R>;
+  readonly #settings: TaskSettings;
+  readonly #tools: readonly Tool<R>[];
   #row: { readonly value: R } | undefined;
   #turn = 0;
 
-  constructor(task: TaskInput<R>, rows: readonly R[], maxTurns: number) {
+  constructor(task: Omit<TaskInput<R>, "data">, rowOf: (seed: number) => Awaitable<R>, settings: TaskSettings) {
     this.#task = task;
-    this.#rows = rows;
-    this.#maxTurns = maxTurns;
+    this.#rowOf = rowOf;
+    this.#settings = settings;
+    this.#tools = task.tools ?? [];
   }
 
   async reset(seed: number): Promise<readonly Message[]> {
-    if (!(Number.isSafeInteger(seed) && seed >= 0 && seed < this.#rows.length)) {
-      throw new ConfigError(
-        `Task "${this.#task.id}" has rows 0 to ${this.#rows.length - 1}; there is no row ${seed}. The seed of a task is its row.`,
-      );
-    }
-    this.#row = { value: this.#rows[seed] as R };
+    this.#row = { value: await this.#rowOf(seed) };
     this.#turn = 0;
-    return this.#task.prompt(this.#row.value);
+    const { form, prompt } = this.#settings;
+    return withTools(await this.#task.prompt(this.#row.value), this.#tools, form, prompt);
   }
 
   async step(reply: string): Promise<Step> {
     if (this.#row === undefined) throw new EnvError("Call reset(row) before step().");
     this.#turn += 1;
-    const paid = await this.#task.reward(reply, this.#row.value, this.#turn);
+    const calls = this.#tools.length === 0 ? [] : readCalls(reply);
+    const step =
+      calls.length > 0 ? await this.#called(reply, calls, this.#row.value) : await this.#paid(reply, this.#row.value);
+    if (step.terminated || step.truncated) this.#row = undefined;
+    return step;
+  }
+
+  /** A reply that is the answer. */
+  async #paid(reply: string, row: R): Promise<Step> {
+    const paid = (await this.#task.reward?.(reply, row, this.#turn)) ?? 0;
     const verdict: Verdict = typeof paid === "number" ? { rewards: [{ name: "task", value: paid }], done: true } : paid;
     const { rewards, done, say = [user(text("That is not it. Try again."))] } = verdict;
-    const truncated = !done && this.#turn >= this.#maxTurns;
-    const over = done || truncated;
-    if (over) this.#row = undefined;
+    const truncated = !done && this.#turn >= this.#settings.maxTurns;
     return {
-      observation: over ? (verdict.say ?? []) : say,
+      observation: done || truncated ? (verdict.say ?? []) : say,
       rewards,
       terminated: done,
       truncated,
@@ -114,8 +153,49 @@ class TaskEnv<R> implements Env {
     };
   }
 
-  async builtinReply(agent: string): Promise<string | undefined> {
-    if (agent !== "oracle" || this.#row === undefined) return undefined;
-    return this.#task.answer?.(this.#row.value, this.#turn + 1);
+  /** A reply that calls tools: they run in order until one ends the episode, and their answers are said next. */
+  async #called(reply: string, calls: readonly ReadCall[], row: R): Promise<Step> {
+    const { maxTurns, form } = this.#settings;
+    const outcomes: ToolOutcome[] = [];
+    for (const call of calls) {
+      outcomes.push(await runTool(this.#tools, call, { row, turn: this.#turn, maxTurns }));
+      if (outcomes.at(-1)?.done) break;
+    }
+    const ran = calls.slice(0, outcomes.length);
+    const rewards = outcomes.flatMap((outcome, i) =>
+      outcome.rewards.map((part) => ({ ...part, span: ran[i]?.span as ReadCall["span"] })),
+    );
+    const last = outcomes.at(-1) as ToolOutcome;
+    const observation = user(
+      ...resultParts(
+        outcomes.map(({ said }) => said),
+        form,
+      ),
+    );
+    const actions = ran.flatMap((call) => (call.ok ? [{ name: call.name, payload: call.args }] : []));
+    const sections = sectionsOf(reply, ["think", "tool_call"]);
+    return {
+      observation: [observation],
+      rewards: rewards.length > 0 ? rewards : [{ name: "task", value: 0 }],
+      terminated: last.done,
+      truncated: !last.done && this.#turn >= maxTurns,
+      success: last.done && (last.success ?? sumRewards(rewards) >= 1),
+      info: {
+        feedback: textOf(observation),
+        actions,
+        span: [(ran[0] as ReadCall).span[0], (ran.at(-1) as ReadCall).span[1]],
+        sections,
+        parsed: actions.length > 0,
+        wellFormed: calls.every(({ ok }) => ok),
+        valid: outcomes.every(({ problem }) => !problem),
+      },
+    };
+  }
+
+  async builtinReply(agent: BuiltinAgent, seed: number): Promise<string | undefined> {
+    if (this.#row === undefined || agent === "stop") return undefined;
+    const { form } = this.#settings;
+    if (agent === "oracle") return this.#task.answer?.(this.#row.value, this.#turn + 1, form);
+    return this.#task.slip?.(this.#row.value, new NumpyRandom(seed), form);
   }
 }

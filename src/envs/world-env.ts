@@ -270,7 +270,11 @@ export class WorldEnv implements Env {
   async #firstMessages(): Promise<Message[]> {
     const lines = [await this.#instructions(), ...this.#turnLine()];
     const goal = this.options.finalGoal ? await this.#goalParts() : [];
-    return [user(text(lines.join("\n\n")), ...(await this.#look()), ...goal)];
+    const system = this.protocol.system?.(this.world.actions);
+    return [
+      ...(system === undefined ? [] : [{ role: "system" as const, content: [text(system)] }]),
+      user(text(lines.join("\n\n")), ...(await this.#look()), ...goal),
+    ];
   }
 
   async #observationMessage(feedback: string, played: readonly Action[]): Promise<Message> {
@@ -279,7 +283,8 @@ export class WorldEnv implements Env {
     const told = [...echo, ...(feedback === "" ? [] : [feedback]), ...this.#turnLine()];
     const lines = [told.join(" "), ...(this.options.repeatInstructions ? [await this.#instructions()] : [])];
     const words = lines.filter((line) => line !== "").join("\n\n");
-    return user(...(words === "" ? [] : [text(words)]), ...(await this.#look()));
+    const parts = [...(words === "" ? [] : [text(words)]), ...(await this.#look())];
+    return user(...(this.protocol.answer?.(parts) ?? parts));
   }
 
   /** Actions in words: `left, move 7 right`. */

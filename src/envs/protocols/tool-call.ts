@@ -2,11 +2,13 @@
  * `tool-call`: actions as JSON calls, `<tool_call>{"name": "move", "arguments": {"direction": "right"}}</tool_call>`.
  * OpenAI's `{"function": {…}}` is read too, and arguments may be an object by name, a list in order, or either as a JSON
  * string, and a code fence inside the tag is taken off. The last call counts; with `maxActions` above 1 every call does, in order.
+ * `form: "qwen"` makes the actions known as Qwen's chat templates make tools known, and what is seen next the answer of the call.
  */
 import { z } from "zod";
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
+import type { Part } from "../../core/message.ts";
 import type { Action, ActionSpec, ArgSpec } from "../action.ts";
-import { acceptAction, describeArg, labelOf, leavesOf } from "../args.ts";
+import { type ArgLeaf, acceptAction, describeArg, labelOf, leavesOf } from "../args.ts";
 import type { ParsedReply, Protocol } from "../protocol.ts";
 import type { PromptStyle } from "../world.ts";
 import {
@@ -23,17 +25,27 @@ import {
 } from "./command.ts";
 import { maxActionsOption, readOptions } from "./options.ts";
 import { type Block, findBlocks, sectionIn, sectionsOf, spanIn, textIn, wrap } from "./tags.ts";
+import {
+  qwenTools,
+  readCall as readJsonCall,
+  resultParts,
+  CALL_TAG as TAG,
+  TOOL_FORMS,
+  type ToolText,
+  writeCall,
+} from "./tool-text.ts";
 
-export const toolCallOptions = z.strictObject({ maxActions: maxActionsOption.default(1) });
+export const toolCallOptions = z.strictObject({
+  maxActions: maxActionsOption.default(1),
+  form: z.enum(TOOL_FORMS).default("tags"),
+});
 
-const TAG = "tool_call";
 const NAMES = [TAG, "think"];
-const FENCE = /^```\w*\s*([\s\S]*?)\s*```$/;
 /** Payloads nest two or three deep. */
 const DEEPEST_LIST = 8;
 
 export function makeToolCall(options: unknown): Protocol {
-  const { maxActions } = readOptions("tool-call", toolCallOptions, options);
+  const { maxActions, form: shape } = readOptions("tool-call", toolCallOptions, options);
 
   function parse(reply: string, specs: readonly ActionSpec[]): ParsedReply {
     const blocks = findBlocks(reply, [TAG]);
@@ -67,10 +79,16 @@ export function makeToolCall(options: unknown): Protocol {
   function print(actions: readonly Action[], specs: readonly ActionSpec[], sections: Record<string, string> = {}) {
     checkCount("tool-call", actions, maxActions);
     const think = sections.think === undefined ? "" : wrap("think", sections.think, NAMES);
-    return think + actions.map((action) => `<${TAG}>${callText(action, specs)}</${TAG}>`).join("\n");
+    const calls = actions.map((action) =>
+      shape === "qwen"
+        ? writeCall(action.name, namedValues(action, specs), shape)
+        : `<${TAG}>${callText(action, specs)}</${TAG}>`,
+    );
+    return think + calls.join("\n");
   }
 
   function instruction(specs: readonly ActionSpec[], style: PromptStyle): string {
+    if (shape === "qwen") return maxActions > 1 ? `Call up to ${maxActions} functions.` : "Call one function.";
     if (style === "brief") {
       const calls = specs.map((spec) => callText(exampleAction(spec), specs)).join(" or ");
       return `Answer <${TAG}>X</${TAG}>, X like ${calls}.${maxActions > 1 ? ` Up to ${maxActions} times.` : ""}`;
@@ -87,7 +105,32 @@ export function makeToolCall(options: unknown): Protocol {
     );
   }
 
-  return { name: "tool-call", maxActions, formatReward: { kind: "none" }, instruction, parse, print };
+  return {
+    name: "tool-call",
+    maxActions,
+    formatReward: { kind: "none" },
+    instruction,
+    parse,
+    print,
+    ...(shape === "qwen" && {
+      system: (specs: readonly ActionSpec[]) => qwenTools(specs.map(toolOf)),
+      answer: (parts: readonly Part[]) => resultParts([parts], shape),
+    }),
+  };
+}
+
+/** An action as the JSON Schema of a tool. */
+function toolOf({ name, description, arg }: ActionSpec): ToolText {
+  const leaves = arg.type === "word" ? [] : leavesOf(arg);
+  const properties = Object.fromEntries(leaves.map(({ name: key, leaf }) => [key, schemaOf(leaf)]));
+  return { name, description, parameters: { type: "object", properties, required: leaves.map((leaf) => leaf.name) } };
+}
+
+function schemaOf(leaf: ArgLeaf): JsonObject {
+  const description = describeArg(leaf);
+  if (leaf.type === "int" && leaf.labels !== undefined) return { enum: leaf.labels, description };
+  if (leaf.type === "permutation") return { type: "array", items: { type: "integer" }, description };
+  return { type: leaf.type === "int" ? "integer" : leaf.type === "real" ? "number" : "string", description };
 }
 
 function describeCall(arg: ArgSpec): string {
@@ -112,13 +155,17 @@ function namesOf(specs: readonly ActionSpec[]): string {
 }
 
 function callText(action: Action, specs: readonly ActionSpec[]): string {
+  return JSON.stringify({ name: action.name, arguments: namedValues(action, specs) });
+}
+
+function namedValues(action: Action, specs: readonly ActionSpec[]): JsonObject {
   const { arg } = specOf(action, specs);
   const values = arg.type === "word" ? [] : leafValues(arg, action.payload);
   const named = values.map((value, index) => {
     const { name, leaf } = leavesOf(arg)[index] as ReturnType<typeof leavesOf>[number];
     return [name, labelOf(leaf, value) ?? value];
   });
-  return JSON.stringify({ name: action.name, arguments: Object.fromEntries(named) });
+  return Object.fromEntries(named) as JsonObject;
 }
 
 /** The payload's values in the order of `leavesOf`. */
@@ -129,15 +176,9 @@ function leafValues(arg: ArgSpec, payload: Json): Json[] {
 }
 
 function readToolCall(text: string, specs: readonly ActionSpec[]): ReadAction {
-  const call = parseJson(text.replace(FENCE, "$1"));
-  if (!isJsonObject(call)) return { ok: false, problem: `The call is not a JSON object. Write it as ${form(specs)}.` };
-  const inner = isJsonObject(call.function) ? call.function : call;
-  const { name } = inner;
-  if (typeof name !== "string") {
-    return { ok: false, problem: `The call has no "name". Write it as ${form(specs)}.` };
-  }
-  const given = inner.arguments;
-  const args = typeof given === "string" ? (parseJson(given || "{}") ?? given) : given;
+  const call = readJsonCall(text);
+  if (!call.ok) return { ok: false, problem: `${call.problem} Write it as ${form(specs)}.` };
+  const { name, args } = call;
   const names = specs.map((candidate) => candidate.name);
   const spec = specs[matchWord(name, names)];
   const scalars = isJsonObject(args) ? valuesByName(spec, args) : scalarsOf(args);
@@ -161,12 +202,4 @@ function scalarsOf(value: Json | undefined, depth = 0): Json[] {
   if (value === undefined || (value === null && depth === 0)) return [];
   if (!Array.isArray(value) || depth >= DEEPEST_LIST) return [value as Json];
   return value.flatMap((item) => scalarsOf(item, depth + 1));
-}
-
-function parseJson(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
 }
