@@ -48,10 +48,10 @@ export type EnvDefinition<S extends OptionsSchema = OptionsSchema> = {
   readonly options: S;
   create(options: z.output<S>): Awaitable<Env>;
   /**
-   * How many episodes there are, where they are rows of data: seed i is row i, from 0. Absent: every seed is an episode. A source
+   * How many episodes there are, where they are rows of data: seed i is row i, from 0. Absent, or undefined: every seed is an episode. A source
    * `{ records, env }` names its file in the option `data`.
    */
-  rows?(options: z.output<S>): Awaitable<number>;
+  rows?(options: z.output<S>): Awaitable<number | undefined>;
   /** The same definition, its own paths starting at this folder: that of the file it was loaded from. */
   from?(folder: string): EnvDefinition;
 };

@@ -1,4 +1,5 @@
 /** Worlds, protocols and the environments made of them. Importing this registers the built-in worlds. */
+import { geometry3k } from "./geometry/geometry3k.ts";
 import { register } from "./registry.ts";
 import { remote } from "./remote.ts";
 import { builtinWorlds } from "./worlds/index.ts";
@@ -31,3 +32,4 @@ export * from "./worlds/index.ts";
 
 for (const world of builtinWorlds) register(world);
 register(remote);
+register(geometry3k);

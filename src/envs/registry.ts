@@ -138,6 +138,7 @@ export async function envRows(name: string, options: Options = {}): Promise<numb
   const { definition } = find(name);
   if (definition.kind !== "env" || definition.rows === undefined) return undefined;
   const rows = await definition.rows(check(definition.options, options, name));
+  if (rows === undefined) return undefined;
   if (!Number.isSafeInteger(rows) || rows < 1)
     throw new ConfigError(`${name}: rows() must give at least 1, got ${rows}.`);
   return rows;

@@ -337,6 +337,7 @@ export class WorldEnv implements Env {
   }
 }
 
-function grey({ width, height }: Image): Image {
+/** Nothing to see, of the same size. */
+export function grey({ width, height }: Image): Image {
   return new Image(width, height, new Uint8Array(width * height * 3).fill(128));
 }

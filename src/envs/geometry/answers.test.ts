@@ -66,6 +66,7 @@ describe("another answer", () => {
     ["2/4", "\\frac{1}{2}"],
     ["sin(30)", "\\frac{1}{2}"],
     ["40 or 41", "40"],
+    ["2 1/2", "21/2"],
   ])("%s is not %s", (given, truth) => {
     expect(sameAnswer(given, truth)).toBe(false);
   });

@@ -45,7 +45,8 @@ function near(a: number, b: number): boolean {
   );
 }
 
-const plain = (text: string) => text.replaceAll(/\s/g, "").toLowerCase();
+/** Without spaces, but for those between digits: `2 1/2` is not `21/2`. */
+const plain = (text: string) => text.replaceAll(/(?<!\d)\s+|\s+(?!\d)/g, "").toLowerCase();
 const isWhole = (text: string) => /^[+-]?\d+(?:\.0*)?$/.test(plain(text));
 
 /** `a/b` of whole numbers, however it is written. */
