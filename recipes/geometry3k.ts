@@ -10,7 +10,17 @@ export default defineRecipe({
   envs: [
     {
       env: "geometry3k",
-      options: { kinds: ["angles"], size: 64, step: 10, turn: 0, choices: 0, verdict: "direction", form: "tags", prompt: "brief", maxTurns: 2 },
+      options: {
+        kinds: ["angles"],
+        size: 64,
+        step: 10,
+        turn: 0,
+        choices: 0,
+        verdict: "direction",
+        form: "tags",
+        prompt: "brief",
+        maxTurns: 2,
+      },
     },
   ],
   warmStart: {

@@ -78,7 +78,10 @@ export function resultParts(results: readonly (readonly Part[])[], form: ToolFor
 
 /** The text of Qwen's chat templates for tools: its models know these very words. */
 export function qwenTools(tools: readonly ToolText[]): string {
-  const lines = tools.map((tool) => `\n${spacedJson({ type: "function", function: { ...tool } })}`);
+  const lines = tools.map(
+    ({ name, description, parameters }) =>
+      `\n${spacedJson({ type: "function", function: { name, description, parameters } })}`,
+  );
   return (
     "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +
     `You are provided with function signatures within <tools></tools> XML tags:\n<tools>${lines.join("")}\n</tools>\n\n` +
@@ -106,8 +109,9 @@ function exampleArgs({ parameters }: ToolText): Json {
 export function spacedJson(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(spacedJson).join(", ")}]`;
   if (!isJsonObject(value)) return JSON.stringify(value);
-  const entries = Object.entries(value).filter(([, item]) => item !== undefined);
-  return `{${entries.map(([key, item]) => `${JSON.stringify(key)}: ${spacedJson(item as Json)}`).join(", ")}}`;
+  return `{${Object.entries(value)
+    .map(([key, item]) => `${JSON.stringify(key)}: ${spacedJson(item)}`)
+    .join(", ")}}`;
 }
 
 export function parseJson(value: string): Json | undefined {
