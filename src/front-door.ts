@@ -24,7 +24,6 @@ export {
   type RewardPart,
   register,
   type Step,
-  sampleAction,
   sumRewards,
   type World,
   type WorldEnv,

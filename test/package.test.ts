@@ -16,8 +16,8 @@ function saccade(...args: string[]): { status: number | null; stdout: string; st
 }
 
 /** The first code block of the docs page that says `word`: what a newcomer would paste. */
-function docsExample(word: string): string {
-  const page = readFileSync(join(root, "docs", "write-an-environment.md"), "utf8");
+function docsExample(word: string, name = "write-an-environment.md"): string {
+  const page = readFileSync(join(root, "docs", name), "utf8");
   const code = [...page.matchAll(/```ts\n([\s\S]*?)```/g)].find(([, block]) => block?.includes(word))?.[1];
   if (code === undefined) throw new Error("the docs page has lost its example");
   return code;
@@ -67,6 +67,33 @@ describe("the packed tarball in an empty project", () => {
     const outside = saccade("play", "./sums.ts", "--oracle", "--seed", "40");
     expect(outside.status).toBe(2);
     expect(outside.stderr).toContain("has rows 0 to 39; there is no row 40");
+  });
+
+  test("plays the tool of the docs page, which takes at most ten lines", () => {
+    const code = docsExample("defineTool", "tools.md");
+    expect(code.trimEnd().split("\n").length).toBeLessThanOrEqual(10);
+    writeFileSync(join(folder, "guess.ts"), code);
+    const call = (number: unknown) => `<tool_call>{"name": "guess", "arguments": {"number": ${number}}}</tool_call>`;
+    const replies = [4, '"many"', 9, 7].map(call).join("\n");
+    const { stdout } = spawnSync(
+      join(folder, "node_modules", ".bin", "saccade"),
+      ["play", "./guess.ts", "--json", "--seed", "7"],
+      {
+        cwd: folder,
+        encoding: "utf8",
+        input: `${replies}\n`,
+      },
+    );
+    const turns = stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(turns.filter(({ turn }) => Number(turn) > 0)).toMatchObject([
+      { reward: 0, terminated: false, feedback: expect.stringContaining("It is larger.") },
+      { reward: 0, valid: false, feedback: expect.stringContaining("The arguments of guess do not fit") },
+      { reward: 0, feedback: expect.stringContaining("It is smaller.") },
+      { reward: 1, terminated: true, success: true },
+    ]);
   });
 
   test("trains on the task of the docs page with the recipe beside it", () => {
