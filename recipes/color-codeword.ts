@@ -29,5 +29,5 @@ export default defineRecipe({
   optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
   evaluate: { every: 20 },
   expect:
-    "1,024 held-out codes, seed 0: 0.86 sampled and 1.00 greedy after the warm start, 0.95 and 1.00 after 80 steps; random play 0.01",
+    "1,024 held-out codes, seed 0: 0.86 sampled and 1.00 greedy after the warm start, 0.96 and 1.00 after 80 steps; random play 0.01",
 });
