@@ -537,16 +537,19 @@ describe("Presets", () => {
     expect(markdown).toContain("**mean hard** (1)");
   });
 
-  test("vagen: both games, five turns of several actions, 512 tokens", async () => {
+  test("vagen: five turns of several actions, 1,024 tokens", async () => {
     server.script = () => ({ text: "<think>go</think><answer>left,down</answer>" });
-    const { options: _, ...rest } = settings("server", { preset: "vagen", seeds: [10_001, 10_002] });
-    const { envs: _e, ...without } = rest;
-    const { report } = await evaluateModel(without);
+    const { options: _, ...rest } = settings("server", {
+      preset: "vagen",
+      envs: ["frozen_lake", "sokoban"],
+      seeds: [10_001, 10_002],
+    });
+    const { report } = await evaluateModel(rest);
     expect(report.envs.map(({ env, maxTurns, protocol, unparsed }) => [env, maxTurns, protocol, unparsed])).toEqual([
       ["frozen_lake", 5, "think", 0],
       ["sokoban", 5, "think", 0],
     ]);
-    expect(server.asked[0]!.maxTokens).toBe(512);
+    expect(server.asked[0]!.maxTokens).toBe(1024);
   });
 });
 

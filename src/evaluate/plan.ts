@@ -60,9 +60,12 @@ export async function planEnvs(
   }
   const opened: OpenSource[] = [];
   for (const source of sources) opened.push(await openSource(chosenRows(source, options.seeds)));
-  const entries = evaluationEntries(
-    opened,
-    (options.seeds ?? preset?.seeds ?? []).map((seed) => checkSeed(seed)),
+  const seedsOf = ({ envs }: OpenSource) => options.seeds ?? preset?.seeds(envs[0]?.env ?? "") ?? [];
+  const entries = opened.flatMap((source) =>
+    evaluationEntries(
+      [source],
+      seedsOf(source).map((seed) => checkSeed(seed)),
+    ),
   );
   const labels = distinctLabels(entries.map(({ label }) => label));
   const plans: EnvPlan[] = [];

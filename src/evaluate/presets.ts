@@ -1,7 +1,7 @@
 /**
  * The settings of published evaluations. A preset fills in what the caller leaves out; whatever is given wins.
  *   visgym  70 episodes of each environment, 20 turns (30 when hard), pictures of at most 336 pixels, feedback, whole history
- *   vagen   FrozenLake and Sokoban: the 256 validation seeds, 5 turns of several actions, think-then-answer, 512 tokens a reply
+ *   vagen   its five environments on their validation seeds, 3 to 10 turns of several actions, think-then-answer, 1,024 tokens a reply
  */
 import { ConfigError } from "../core/errors.ts";
 import { listEnvs, type Options } from "../envs/registry.ts";
@@ -10,13 +10,23 @@ import "../envs/index.ts";
 
 export type EvaluationPreset = {
   readonly envs: readonly string[];
-  readonly seeds: readonly number[];
+  seeds(env: string): readonly number[];
   readonly sampling: Sampling;
   options(env: string): Options;
 };
 
 export type EvaluationPresetName = "visgym" | "vagen";
 export const evaluationPresets: readonly EvaluationPresetName[] = ["visgym", "vagen"];
+
+const family = (env: string) => env.split("/")[0] as string;
+/** Skills: the sixteen that training never sees (VAGEN's seed 5000 is in both). Rooms: as many as its sets have tasks. */
+const VAGEN_SEEDS: Readonly<Record<string, readonly number[]>> = {
+  frozen_lake: range(10_001, 10_256),
+  sokoban: range(10_001, 10_256),
+  navigation: range(0, 59),
+  primitive_skill: range(5001, 5016),
+  svg: range(10_001, 10_256),
+};
 
 export function evaluationPreset(name: string): EvaluationPreset {
   switch (name) {
@@ -26,7 +36,7 @@ export function evaluationPreset(name: string): EvaluationPreset {
         envs: listEnvs()
           .filter(({ variants }) => variants?.includes("eval"))
           .map(({ id }) => id),
-        seeds: range(0, 69),
+        seeds: () => range(0, 69),
         sampling: { maxTokens: 8192 },
         options: (env) => ({
           protocol: "tuple",
@@ -37,10 +47,14 @@ export function evaluationPreset(name: string): EvaluationPreset {
       };
     case "vagen":
       return {
-        envs: ["frozen_lake", "sokoban"],
-        seeds: range(10_001, 10_256),
-        sampling: { maxTokens: 512 },
-        options: () => ({ protocol: "think", maxTurns: 5 }),
+        envs: listEnvs()
+          .map(({ id }) => id)
+          .filter((id) => family(id) in VAGEN_SEEDS),
+        seeds: (env) => VAGEN_SEEDS[family(env)] ?? range(10_001, 10_256),
+        // VAGEN gives its games 512 and its skills 1,024; a drawing of `svg` needs as many.
+        sampling: { maxTokens: 1024 },
+        // Turns are the worlds' own, which are VAGEN's.
+        options: () => ({ protocol: "think" }),
       };
     default:
       throw new ConfigError(`There is no preset "${name}"; the presets are ${evaluationPresets.join(", ")}.`);

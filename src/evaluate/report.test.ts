@@ -1,9 +1,12 @@
 /** Statistics of reports, apart from any model. */
 import { describe, expect, test } from "vitest";
 import { assistant, text, user } from "../core/message.ts";
+import { makeWorldEnv } from "../envs/index.ts";
+import { EnvHost } from "../rollout/hosts.ts";
 import { recentTurns, toModelMessages } from "./chat-agent.ts";
 import { parseModel } from "./models.ts";
-import { evaluationPreset, fullName } from "./presets.ts";
+import { planEnvs } from "./plan.ts";
+import { evaluationPreset, evaluationPresets, fullName } from "./presets.ts";
 import { digest } from "./results.ts";
 
 describe("Digests", () => {
@@ -17,9 +20,10 @@ describe("Digests", () => {
 describe("Presets", () => {
   test("hold the published numbers", () => {
     const visgym = evaluationPreset("visgym");
-    expect(visgym.seeds.length).toBe(70);
-    expect(visgym.envs).toContain("sliding_block/hard");
-    expect(visgym.envs).not.toContain("sokoban");
+    expect(visgym.seeds("maze_2d/easy").length).toBe(70);
+    expect(visgym.envs.filter((env) => env.endsWith("/easy")).length).toBe(17);
+    expect(visgym.envs.filter((env) => env.endsWith("/hard")).length).toBe(17);
+    expect(visgym.envs.length).toBe(34);
     expect(visgym.options("maze_2d/hard")).toEqual({
       protocol: "tuple",
       maxTurns: 30,
@@ -27,8 +31,49 @@ describe("Presets", () => {
       feedback: true,
     });
     const vagen = evaluationPreset("vagen");
-    expect([vagen.seeds[0], vagen.seeds.at(-1), vagen.seeds.length]).toEqual([10_001, 10_256, 256]);
+    expect(new Set(vagen.envs.map((env) => env.split("/")[0]))).toEqual(
+      new Set(["frozen_lake", "sokoban", "navigation", "primitive_skill", "svg"]),
+    );
+    const ends = (env: string) => [vagen.seeds(env)[0], vagen.seeds(env).at(-1)];
+    expect([ends("sokoban"), ends("navigation/base"), ends("primitive_skill/stack")]).toEqual([
+      [10_001, 10_256],
+      [0, 59],
+      [5001, 5016],
+    ]);
     expect(() => evaluationPreset("gym")).toThrow(/visgym, vagen/);
+  });
+
+  test.each(evaluationPresets)(
+    "%s: every world opens with its options, and its oracle knows what to reply",
+    async (name) => {
+      const preset = evaluationPreset(name);
+      for (const id of preset.envs) {
+        const env = await makeWorldEnv(id, preset.options(id));
+        const [seed] = preset.seeds(id);
+        const messages = await env.reset(seed as number);
+        const pictures = messages.flatMap(({ content }) =>
+          content.flatMap((part) => (part.type === "image" ? [part.image] : [])),
+        );
+        expect(pictures.length, id).toBeGreaterThan(0);
+        if (name === "visgym") {
+          const sides = pictures.map(({ width, height }) => Math.max(width, height));
+          expect(Math.max(...sides), id).toBeLessThanOrEqual(336);
+        }
+        expect((await env.step(await env.oracleReply())).info.valid, id).toBe(true);
+        await env.close();
+      }
+    },
+  );
+
+  test("plan each world on the preset's seeds for it", async () => {
+    const envs = ["frozen_lake", "navigation/base"];
+    const host = new EnvHost();
+    const plans = await planEnvs({ envs }, evaluationPreset("vagen"), host);
+    await host.close();
+    expect(plans.map(({ label, seeds }) => [label, seeds.length])).toEqual([
+      ["frozen_lake", 256],
+      ["navigation/base", 60],
+    ]);
   });
 
   test("a bare id is its first difficulty", () => {
