@@ -29,7 +29,7 @@ export function checkEngine(recipe: Recipe, can: Capabilities, name: string): vo
     refuse("can't learn from demonstrations", "leave warmStart out");
   if (learns && recipe.kl?.as === "loss" && !can.regularizers.includes("kl"))
     refuse("has no KL term in its losses", 'set kl.as to "reward"');
-  if (learns && "entropy" in recipe.loss && recipe.loss.entropy !== undefined && !can.regularizers.includes("entropy"))
+  if (learns && "entropy" in recipe.loss && recipe.loss.entropy && !can.regularizers.includes("entropy"))
     refuse("has no entropy bonus", "leave loss.entropy out");
   const temperatures = [learns ? recipe.sampling.temperature : 1, recipe.kl ? recipe.sampling.temperature : 1];
   if (!can.temperature && temperatures.some((temperature) => temperature !== 1))

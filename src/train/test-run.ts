@@ -29,6 +29,9 @@ const SIGNALS = [
   ["wait", 220, 200, 40],
 ] as const;
 
+/** The colours in words, for who can only read. */
+const NAMES = ["green", "red", "blue", "yellow"];
+
 export const signals = defineWorld({
   id: "signals",
   summary: "see a colour, say its word",
@@ -60,7 +63,8 @@ export const signals = defineWorld({
         turn += 1;
         return { valid: true, reward: hit ? 1 / looks : 0, ended: turn >= looks };
       },
-      observe() {
+      observe(mode) {
+        if (mode === "text") return NAMES[shown[turn] ?? 0] as string;
         const [, ...colour] = chosen[shown[turn] ?? 0] as (typeof SIGNALS)[number];
         const data = new Uint8Array(side * side * 3).map((_, i) => (colour[i % 3] as number) + shade);
         return new Image(side, side, data);
@@ -130,11 +134,11 @@ export async function testFolder(): Promise<TestFolder> {
 }
 
 /** The same with a model that was shown random words: it speaks, earns something now and then, and knows nothing of colours. */
-export async function warmFolder(engine: Engine, seed = 0): Promise<TestFolder> {
+export async function warmFolder(engine: Engine, seed = 0, options: Record<string, unknown> = {}): Promise<TestFolder> {
   const folder = await testFolder();
   const optimizer = { name: "muon", learningRate: 0.02, adamLearningRate: 0.01 } as const;
   const warmStart = { episodes: 1280, noise: 1, batch: 32, optimizer };
-  const recipe = tinyRecipe(folder.model, { seed, envs: [signalsEnv(2)], steps: 0, warmStart });
+  const recipe = tinyRecipe(folder.model, { seed, envs: [signalsEnv(2, options)], steps: 0, warmStart });
   const { model } = await train({ recipe, folder: join(folder.root, "warm"), engine });
   return { ...folder, model };
 }

@@ -17,8 +17,9 @@ export class WatchedLoss {
 
   /** Whether it may pull at this batch, known before the forward pass: a function's pull is not. */
   mayPull(data: readonly Datum[]): boolean {
-    if (this.watched.name === "custom") return false;
-    if ("kl" in this.watched || "entropy" in this.watched || this.watched.name === "cross_entropy") return true;
+    const loss = this.watched;
+    if (loss.name === "custom") return false;
+    if (loss.name === "value" || loss.name === "cross_entropy" || loss.kl !== undefined || loss.entropy) return true;
     return data.some(({ weights, advantages }) => weights.some((weight, i) => weight !== 0 && advantages?.[i] !== 0));
   }
 
