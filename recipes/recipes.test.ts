@@ -2,16 +2,17 @@
  * Every recipe in this folder resolves, fits its own limits, and plays and trains its first step with what was sampled: at its own temperature, protocol, turns and
  * estimator, drift is exactly 0 at every turn. Models and batches are tiny here; filters are off, so that the episodes of a model that knows nothing reach the learner all the same.
  */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { recipeMemory } from "../src/cli/scale.ts";
 import { textOf } from "../src/core/index.ts";
-import { NativeEngine } from "../src/engine/index.ts";
+import { checkEngineConfig, NativeEngine } from "../src/engine/index.ts";
 import { makeWorldEnv, playDemo } from "../src/envs/index.ts";
-import { createFolder, findPreset, loadFolder } from "../src/model/index.ts";
+import { createFolder, findPreset, KNOWN_MODELS, loadFolder } from "../src/model/index.ts";
 import type { RunEvent } from "../src/run/index.ts";
-import { checkRecipe, loadRecipe, recipeNames, train } from "../src/train/index.ts";
+import { checkRecipe, checkSources, loadRecipe, recipeNames, train } from "../src/train/index.ts";
 import "../src/index.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "saccade-recipes-"));
@@ -32,6 +33,12 @@ afterAll(async () => {
 });
 
 const names = recipeNames();
+/** What a recipe of real size names instead of a preset, and the same model's shape. */
+const realSize = (name: string) => {
+  const { model } = loadRecipe(name);
+  return typeof model === "string" ? model : undefined;
+};
+const gib = 2 ** 30;
 
 test("the recipes of the documentation are there", () => {
   const page = readFileSync(join(import.meta.dirname, "..", "docs", "recipes.md"), "utf8");
@@ -52,16 +59,17 @@ describe.each(names)("%s", (name) => {
     expect(lines.length).toBeLessThanOrEqual(60);
   });
 
-  test("makes a model that vLLM can serve: language heads of 32 or more", () => {
+  test.skipIf(realSize(name))("makes a model that vLLM can serve: language heads of 32 or more", () => {
     const { model } = loadRecipe(name);
-    if (typeof model === "string") throw new Error("a recipe of ours names a preset");
+    if (typeof model === "string") return;
     const set = model.set as { text?: { headDim?: number } };
     expect(set.text?.headDim ?? findPreset(model.preset).text.headDim).toBeGreaterThanOrEqual(32);
   });
 
   test("an episode of noisy play fits its tokens", async () => {
     const { model, envs, sampling } = loadRecipe(name);
-    const { renderer } = await loadFolder(typeof model === "string" ? model : await folderOf(model));
+    // A tiny model's words are shorter than those of Qwen: what fits its tokens fits theirs.
+    const { renderer } = await loadFolder(typeof model === "string" ? tiny : await folderOf(model));
     for (const source of envs) {
       if (!("env" in source)) throw new Error("a recipe of ours names its environments");
       const { env, options } = source;
@@ -90,6 +98,7 @@ describe.each(names)("%s", (name) => {
     const own = loadRecipe(name);
     const recipe = loadRecipe(name, {
       model: tiny,
+      engine: "native",
       steps: 1,
       groups: own.siblings === 1 ? 4 : 2,
       siblings: Math.min(own.siblings, 2),
@@ -117,6 +126,48 @@ describe.each(names)("%s", (name) => {
     for (const key of turns) expect([key, metrics[key]]).toEqual([key, 0]);
     expect(events.filter(({ kind, data }) => kind === "alarm" && JSON.stringify(data).includes('"drift"'))).toEqual([]);
   });
+});
+
+describe.each(names.filter(realSize))("%s, at its own size", (name) => {
+  test("passes a dry run against the config.json of its model, and of Qwen3-VL-2B, and fits GPUs of 80 GB", async () => {
+    const own = /([^/]+)-Instruct$/.exec(realSize(name) ?? "")?.[1] ?? "";
+    for (const model of [own, "Qwen3-VL-2B"]) {
+      const folder = join(scratch, `${name}-${model}`);
+      mkdirSync(folder);
+      writeFileSync(join(folder, "config.json"), JSON.stringify(KNOWN_MODELS[model]));
+      const recipe = loadRecipe(name, { model: folder });
+      checkRecipe(recipe);
+      checkEngineConfig(recipe.engine);
+      await checkSources(recipe);
+      const memory = await recipeMemory(recipe);
+      expect(memory?.first).toBeGreaterThan(5 * gib);
+      expect(memory?.first).toBeLessThan(80e9);
+    }
+  });
+
+  test("without its model it says how to get it", async () => {
+    vi.stubEnv("HF_HUB_CACHE", join(scratch, "empty"));
+    await expect(checkSources(loadRecipe(name))).rejects.toThrow(/hf download Qwen\/Qwen\S+-Instruct/);
+    vi.unstubAllEnvs();
+  });
+});
+
+test("a model is found in the Hugging Face cache by its name", async () => {
+  const cache = join(scratch, "hub");
+  const repository = join(cache, "models--Qwen--Qwen3-VL-8B-Instruct");
+  mkdirSync(join(repository, "snapshots", "abc"), { recursive: true });
+  mkdirSync(join(repository, "refs"));
+  writeFileSync(join(repository, "refs", "main"), "abc");
+  writeFileSync(join(repository, "snapshots", "abc", "config.json"), JSON.stringify(KNOWN_MODELS["Qwen3-VL-8B"]));
+  vi.stubEnv("HF_HUB_CACHE", cache);
+  await checkSources(loadRecipe("maze-2d-instruct-8b"));
+  const tooLong = loadRecipe("maze-2d-instruct-8b", { sampling: { contextTokens: 300_000 } });
+  await expect(checkSources(tooLong)).rejects.toThrow(/contextTokens is 300000.*262144/);
+  const wrong = loadRecipe("maze-2d-instruct-8b", { engine: { name: "native" } });
+  await checkSources(wrong);
+  writeFileSync(join(repository, "snapshots", "abc", "config.json"), JSON.stringify(KNOWN_MODELS["Qwen2.5-VL-3B"]));
+  await expect(checkSources(wrong)).rejects.toThrow(/Qwen2_5_VL/);
+  vi.unstubAllEnvs();
 });
 
 const folders = new Map<string, Promise<string>>();

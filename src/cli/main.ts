@@ -13,6 +13,7 @@ import { modelCommand } from "./model.ts";
 import { playCommand } from "./play.ts";
 import { plotCommand } from "./plot.ts";
 import { runsCommand } from "./runs.ts";
+import { scaleCommand } from "./scale.ts";
 import { serveCommand } from "./serve.ts";
 import { sftCommand } from "./sft.ts";
 import { ticketsCommand } from "./tickets.ts";
@@ -57,6 +58,7 @@ for (const command of [
   sftCommand(),
   evalCommand(),
   serveCommand(),
+  scaleCommand(),
   viewCommand(),
   runsCommand(),
   plotCommand(),

@@ -19,6 +19,7 @@ import {
 import { captioned } from "./captions.ts";
 import { collect, ENGINE_FLAG, EXIT, onInterrupt, parseSettings, withEngine } from "./common.ts";
 import { LiveView } from "./live.ts";
+import { memoryLine, recipeMemory } from "./scale.ts";
 
 type Flags = {
   set: string[];
@@ -54,6 +55,8 @@ async function runTrain(name: string, flags: Flags): Promise<void> {
   await checkSources(recipe);
   if (flags.dryRun) {
     process.stdout.write(`${JSON.stringify(recipeConfig(recipe), null, 2)}\n`);
+    const memory = await recipeMemory(recipe);
+    if (memory !== undefined) process.stderr.write(`${memoryLine(memory)}\n`);
     return;
   }
   await runRecipe(

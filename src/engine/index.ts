@@ -7,7 +7,7 @@ export { type EngineStats, NativeEngine, type NativeEngineOptions } from "./nati
 export { compileKernels, kernelInfo } from "./native/kernels/index.ts";
 export * from "./registry.ts";
 export { TinkerEngine } from "./tinker/engine.ts";
-export { TorchEngine } from "./torch/engine.ts";
+export { learnerSettings, TorchEngine } from "./torch/engine.ts";
 export {
   adoptPython,
   defaultPython,
@@ -16,3 +16,4 @@ export {
   setUp as setUpTorch,
   type TorchInstall,
 } from "./torch/environment.ts";
+export { gpusNeeded, type Memory, type MemoryPlan, memoryOf } from "./torch/memory.ts";

@@ -3,9 +3,14 @@
  * which is made with its options, because only its maker knows them all.
  */
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { ConfigError } from "../core/errors.ts";
+import { nameOfEngine } from "../engine/registry.ts";
 import { makeEnv } from "../envs/registry.ts";
 import { type EnvRef, envKey } from "../envs/sources.ts";
+import { parseConfig } from "../model/config.ts";
+import { readJson } from "../model/files.ts";
+import { modelSize } from "../model/size.ts";
 import { checkDemos, openData, type RunData } from "./data.ts";
 import { checkUpload } from "./hub.ts";
 import { requireModel } from "./model-folder.ts";
@@ -13,7 +18,7 @@ import type { Recipe } from "./recipe.ts";
 
 export async function checkSources(recipe: Recipe): Promise<void> {
   const { model, warmStart, hub } = recipe;
-  if (typeof model === "string") requireModel(model);
+  if (typeof model === "string") await checkModel(requireModel(model), recipe);
   if (hub !== undefined) checkUpload(hub.repo);
   for (const file of warmStart?.files ?? []) {
     if (!existsSync(file)) {
@@ -25,6 +30,19 @@ export async function checkSources(recipe: Recipe): Promise<void> {
   const played = warmStart !== undefined && warmStart.files.length === 0 ? data.warm : [];
   const oracles = new Set(played.flatMap(({ envs }) => envs.map(envKey)));
   for (const [key, ref] of envsOf(data)) await tryEnv(ref, oracles.has(key));
+}
+
+/** What the model's `config.json` says against the recipe; weights are not looked at. */
+async function checkModel(folder: string, { sampling, engine }: Recipe): Promise<void> {
+  const file = join(folder, "config.json");
+  const json = await readJson(file);
+  if (nameOfEngine(engine) === "native") parseConfig(json, file);
+  const { maxPositions } = modelSize(json, file);
+  if (sampling.contextTokens > maxPositions) {
+    throw new ConfigError(
+      `sampling.contextTokens is ${sampling.contextTokens}, and ${file} allows ${maxPositions}: set it to that at most.`,
+    );
+  }
 }
 
 function envsOf({ train, warm, evaluation }: RunData): Map<string, EnvRef> {

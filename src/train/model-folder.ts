@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { ConfigError } from "../core/errors.ts";
-import { type CreateOptions, createFolder } from "../model/index.ts";
+import { type CreateOptions, createFolder, modelPath } from "../model/index.ts";
 import type { RunFolder } from "../run/folder.ts";
 import type { Recipe } from "./recipe.ts";
 
@@ -25,10 +25,7 @@ export async function dropUnfinished(folder: string): Promise<void> {
 
 /** The model's folder: the recipe's, or one made inside the run. */
 export async function modelFolder(run: RunFolder, recipe: Recipe): Promise<string> {
-  if (typeof recipe.model === "string") {
-    requireModel(recipe.model);
-    return recipe.model;
-  }
+  if (typeof recipe.model === "string") return requireModel(recipe.model);
   const path = join(run.path, "model");
   if (existsSync(path)) return path;
   const options = { preset: recipe.model.preset, seed: recipe.seed, ...recipe.model.set };
@@ -38,8 +35,10 @@ export async function modelFolder(run: RunFolder, recipe: Recipe): Promise<strin
   return path;
 }
 
-export function requireModel(folder: string): void {
-  if (existsSync(join(folder, "config.json"))) return;
+/** Where that model is. */
+export function requireModel(named: string): string {
+  const folder = modelPath(named);
+  if (existsSync(join(folder, "config.json"))) return folder;
   throw new ConfigError(
     `There is no model in ${folder}: name a Hugging Face folder, or make one with "saccade model create".`,
   );

@@ -94,7 +94,7 @@ const kl = z
 const recipe = z.strictObject({
   name: z.string().regex(/^[a-z0-9][a-z0-9._-]*$/, "use lower-case letters, digits, . _ -"),
   seed: z.int().min(0).default(0),
-  /** A Hugging Face folder, or how to make a fresh model. */
+  /** A Hugging Face folder, `hf:` and the name of a model in the Hugging Face cache, or how to make a fresh model. */
   model: z.union([
     z.string(),
     z.strictObject({ preset: z.enum(["nano", "micro", "mini"]), set: z.record(z.string(), z.unknown()).default({}) }),
@@ -275,11 +275,12 @@ function problemsOf(issue: z.core.$ZodIssue, above: readonly PropertyKey[]): str
   return [`${path.join(".")}: ${path.includes("envs") ? SOURCES : issue.message}`];
 }
 
-/** Another loss or reduction is another thing: the constants of the old one do not carry over. */
+/** Another loss or reduction is another thing: the constants of the old one do not carry over. Nor do the settings of an engine when one is named. */
 function withoutReplaced(input: unknown, overrides: Readonly<Record<string, unknown>>): unknown {
   if (!isRecord(input)) return input;
   const kept = Object.entries(input).filter(([key, base]) => {
     const over = overrides[key];
+    if (key === "engine") return !isRecord(over) || (over.name === undefined && over.learner === undefined);
     if ((key !== "loss" && key !== "reduction") || !isRecord(base) || !isRecord(over)) return true;
     return over.name === undefined || over.name === base.name;
   });

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { ConfigError } from "../core/errors.ts";
 import { isJsonObject } from "../core/json.ts";
 import { isPath, loadFile } from "../envs/load.ts";
+import { HUB_PREFIX } from "../model/hub-cache.ts";
 import { type Recipe, resolveRecipe } from "./recipe.ts";
 
 /** The recipes that come with Saccade. */
@@ -57,7 +58,7 @@ function withPathsFrom(folder: string, recipe: unknown): unknown {
   const { model, warmStart, evaluate } = recipe;
   return {
     ...(part(recipe) as object),
-    ...(typeof model === "string" && { model: absolute(model) }),
+    ...(typeof model === "string" && !model.startsWith(HUB_PREFIX) && { model: absolute(model) }),
     ...(warmStart !== undefined && { warmStart: part(warmStart) }),
     ...(evaluate !== undefined && { evaluate: part(evaluate) }),
   };

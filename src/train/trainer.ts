@@ -345,9 +345,9 @@ class Trainer {
         clock.mark("time/learn");
         this.progress = { ...this.progress, step: this.progress.step + 1, klCoefficient: report.klCoefficient };
         const { step } = this.progress;
+        // Groups of later steps began with one of the newest maxStaleness versions. Older ones go before another comes: a copy of large weights is dear.
+        while (this.#samplers.length > recipe.maxStaleness) await this.#samplers.shift()?.close();
         this.#samplers.push(await this.#learners.policy.publish());
-        // Groups of the next step may have begun maxStaleness versions ago.
-        while (this.#samplers.length > recipe.maxStaleness + 1) await this.#samplers.shift()?.close();
         clock.mark("time/publish");
         if (step + recipe.maxStaleness < recipe.steps) issue(recipe.groups);
         await this.#logStep(groups, report, clock);

@@ -7,7 +7,7 @@ import { ConfigError } from "../../core/errors.ts";
 import { type ChatModel, chatModel, loadChat } from "../../model/chat.ts";
 import type { Capabilities, Engine, Learner, LearnerSpec, Sampler } from "../engine.ts";
 import { LOSS_SCHEMAS } from "../loss-schemas.ts";
-import type { EngineDefinition } from "../registry.ts";
+import type { EngineConfig, EngineDefinition } from "../registry.ts";
 import { Bundles } from "./bundle.ts";
 import { Client, Pictures } from "./client.ts";
 import { TorchLearner } from "./learner.ts";
@@ -90,6 +90,7 @@ const settings = z.strictObject({
   cacheBytes: count,
   compile: z.boolean().optional(),
   checkpointing: z.boolean().optional(),
+  offload: z.boolean().optional(),
   processes: count,
   threads: count,
 }) satisfies z.ZodType<WorkerSettings>;
@@ -111,3 +112,14 @@ export const torchEngine: EngineDefinition<typeof settings> = {
     return new TorchEngine(new RemoteWorker(address, key));
   },
 };
+
+/** What the learner of a configuration is told, where a worker of ours is it, and whether it samples too. */
+export function learnerSettings(config: EngineConfig): (WorkerSettings & { readonly samples: boolean }) | undefined {
+  const apart = typeof config === "object" && "sampler" in config;
+  const learner = apart ? config.learner : config;
+  const { name = "native", ...given } = (typeof learner === "string" ? { name: learner } : learner) as {
+    name?: string;
+  };
+  const read = settings.safeParse(given);
+  return name === "torch" && read.success ? { ...read.data, samples: !apart } : undefined;
+}

@@ -23,6 +23,8 @@ export type WorkerSettings = {
   readonly cacheBytes?: number | undefined;
   readonly compile?: boolean | undefined;
   readonly checkpointing?: boolean | undefined;
+  /** 32-bit weights, gradients and the optimizer's state lie in host memory. */
+  readonly offload?: boolean | undefined;
   /** Processes on this machine, one for each GPU: the learner's weights lie in pieces over them. */
   readonly processes?: number | undefined;
   /** CPU threads. */
@@ -189,12 +191,13 @@ function launch({ processes = 1 }: WorkerSettings): string[] {
 }
 
 function flags(settings: WorkerSettings): string[] {
-  const { device, dtype, packTokens, cacheBytes, compile, checkpointing, threads } = settings;
+  const { device, dtype, packTokens, cacheBytes, compile, checkpointing, offload, threads } = settings;
   const values = { device, dtype, "pack-tokens": packTokens, "cache-bytes": cacheBytes, threads };
   return [
     ...Object.entries(values).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, String(value)])),
     ...(compile === undefined ? [] : [compile ? "--compile" : "--no-compile"]),
     ...(checkpointing ? ["--checkpointing"] : []),
+    ...(offload ? ["--offload"] : []),
   ];
 }
 

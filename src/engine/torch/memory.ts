@@ -1,0 +1,112 @@
+/**
+ * What a run of the PyTorch engine takes on a GPU, by calculation: weights, gradients and moments by the bytes that the worker keeps of each, activations by what
+ * a layer saves for its backward pass. It is meant to be somewhat too high rather than too low; docs/scale.md has the terms.
+ */
+import type { ModelSize } from "../../model/size.ts";
+
+export type MemoryPlan = {
+  /** GPUs that the learner's weights lie on in pieces. */
+  readonly gpus: number;
+  /** Rank of the adapter; without one all weights learn. */
+  readonly lora?: number | undefined;
+  readonly freezeVision: boolean;
+  readonly dtype: "bfloat16" | "float32";
+  readonly packTokens: number;
+  /** Share of a pack's tokens that are of pictures. */
+  readonly pictures: number;
+  readonly checkpointing: boolean;
+  /** Masters, gradients and moments lie in host memory. */
+  readonly offload: boolean;
+  readonly critic: boolean;
+  readonly reference: boolean;
+  /** Where replies are sampled: beside the learner on the first GPU, or on servers of their own. */
+  readonly sampler: "worker" | "apart";
+  /** As in recipes: so many older versions are sampled from beside the newest. */
+  readonly staleness: number;
+  /** Episodes that are live at a time, and the tokens of the longest, for the cache of keys and values. */
+  readonly live: number;
+  readonly contextTokens: number;
+  readonly cacheBytes: number;
+};
+
+export type Memory = {
+  /** Bytes by part, on the first GPU, which has most to do; on the others all but `sampler`, `cache` and `reference`. */
+  readonly parts: Readonly<Record<Part, number>>;
+  readonly first: number;
+  readonly others: number;
+  /** Bytes of host memory for each GPU. */
+  readonly host: number;
+};
+export type Part = "weights" | "gradients" | "moments" | "activations" | "sampler" | "cache" | "reference" | "context";
+
+/** The CUDA context, the allocator's slack and one chunk of logits with its gradient. */
+const CONTEXT_BYTES = 2 * 2 ** 30;
+
+export function memoryOf(size: ModelSize, plan: MemoryPlan): Memory {
+  const { vision, embedding, language, head } = size.parameters;
+  const all = vision + embedding + language + head;
+  const wide = plan.dtype === "float32" ? 4 : 2;
+  const share = 1 / plan.gpus;
+  const adapters = plan.lora === undefined ? 0 : adapterSize(size, plan.lora, plan.freezeVision);
+  const learned = plan.lora === undefined ? all - (plan.freezeVision ? vision : 0) : adapters;
+  // A frozen tower is whole on every rank; other frozen weights lie in pieces like the rest.
+  const frozenTower = plan.freezeVision ? vision : 0;
+  const frozen = plan.lora === undefined ? 0 : all - frozenTower;
+  const learners = plan.critic ? 2 : 1;
+  const host = plan.offload ? learners * learned * 16 * share : 0;
+  const kept = plan.offload ? 0 : learners * learned * share;
+  // Without pieces every use casts a master, and the backward pass keeps what was cast; pieces are gathered a layer at a time, two at once.
+  const cast = plan.lora !== undefined || wide === 4 ? 0 : plan.gpus === 1 ? all : gathered(size);
+  const weights = 4 * kept + learners * wide * (frozen * share + frozenTower) + wide * cast;
+  const snapshots = (plan.staleness + 1) * (plan.lora === undefined ? all : adapters);
+  const keys = plan.live * plan.contextTokens * 2 * size.text.keys * size.text.layers * wide;
+  const here = plan.sampler === "worker";
+  // Over several ranks a sampler has a base of its own: the learner's lies in pieces.
+  const base = plan.lora !== undefined && plan.gpus > 1 ? all : 0;
+  const parts = {
+    weights,
+    gradients: 4 * kept,
+    moments: 8 * kept,
+    activations: activations(size, plan) * wide,
+    sampler: here ? wide * (snapshots + base) : 0,
+    cache: here ? Math.min(keys, plan.cacheBytes) : 0,
+    reference: plan.reference ? wide * all : 0,
+    context: CONTEXT_BYTES,
+  };
+  const first = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
+  return { parts, first, others: first - parts.sampler - parts.cache - parts.reference, host };
+}
+
+/** Fewest GPUs (1, 2, 4, …) on which a plan fits, or undefined where more of them would not help. */
+export function gpusNeeded(size: ModelSize, plan: MemoryPlan, bytes: number): number | undefined {
+  for (let gpus = 1; gpus <= 1024; gpus *= 2) if (memoryOf(size, { ...plan, gpus }).first <= bytes) return gpus;
+  return undefined;
+}
+
+function gathered({ parameters: { language, embedding, head }, text }: ModelSize): number {
+  return (2 * language) / text.layers + Math.max(embedding, head);
+}
+
+/** Every linear layer gets two factors. */
+function adapterSize({ text, vision }: ModelSize, rank: number, freezeVision: boolean): number {
+  const { hidden, queries, keys, inner, layers } = text;
+  const layer = 2 * (hidden + queries) + 2 * (hidden + keys) + 3 * (hidden + inner);
+  const block = 4 * vision.hidden + 2 * vision.hidden + 2 * (vision.hidden + vision.inner);
+  return rank * (layers * layer + (freezeVision ? 0 : vision.depth * block));
+}
+
+/** Numbers that the forward pass of a pack leaves for the backward pass. */
+function activations({ text, vision }: ModelSize, plan: MemoryPlan): number {
+  const { hidden, queries, keys, inner, layers } = text;
+  // Inputs of norms and projections, queries and keys before and after norm and rotation, what attention gives, the gated product.
+  const layer = 4 * hidden + 3 * queries + 4 * keys + 2.5 * inner;
+  const block = 12 * vision.hidden + 2.5 * vision.inner;
+  const tower = plan.freezeVision ? 0 : vision.depth;
+  // One token is four patches.
+  const patches = 4 * plan.pictures * plan.packTokens;
+  if (plan.checkpointing) {
+    const text = plan.packTokens * (layers * hidden + layer);
+    return text + (tower === 0 ? 0 : patches * (tower * vision.hidden + block));
+  }
+  return plan.packTokens * layers * layer + patches * tower * block;
+}
