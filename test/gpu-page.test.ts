@@ -29,7 +29,8 @@ const small = (processes: number) =>
 function here(line: string): string {
   const set = (pairs: string) => ["", ...pairs.split(" ")].join(" --set ");
   if (line.startsWith("saccade torch setup")) return `${line} --python python3`;
-  if (line.startsWith("saccade eval")) return `${line.replace("1000063", "1000000").replace("step-160", "step-1")} --max-tokens 8`;
+  if (line.startsWith("saccade eval"))
+    return `${line.replace("1000063", "1000000").replace("step-160", "step-1")} --max-tokens 8`;
   if (line.startsWith("saccade serve")) return line.replace("step-160", "step-1").replace("8000", "0");
   if (line.includes("--host 0.0.0.0")) return `${line} --port 0`;
   if (!line.startsWith("saccade train") || line.includes("--dry-run")) return line;

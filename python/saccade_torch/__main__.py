@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--cache-bytes", type=int, help="most bytes of keys and values of one sampler")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, help="compile layers one by one; on where CUDA is")
     parser.add_argument("--checkpointing", action="store_true", help="compute activations again instead of keeping them")
+    parser.add_argument("--offload", action="store_true", help="keep 32-bit weights, gradients and the optimizer's state in host memory")
     parser.add_argument("--threads", type=int, help="CPU threads of PyTorch; one beside a GPU")
     parser.add_argument("--with-parent", action="store_true", help="end when standard input closes")
     given = parser.parse_args()
@@ -44,9 +45,9 @@ def main() -> None:
             sys.exit("This PyTorch has no CUDA device. Use --device cpu, or install a CUDA build (saccade torch setup --cuda).")
         settings = Settings(device) if device.type == "cpu" else replace(settings, device=device)
     changes = dict(compute=DTYPES.get(given.dtype), pack_tokens=given.pack_tokens, compile=given.compile)
-    settings = replace(settings, checkpointing=given.checkpointing, **{k: v for k, v in changes.items() if v is not None})
-    if given.threads or settings.device.type == "cuda":
-        # Beside a GPU the host has little to compute, and threads that wait for each other cost more than they give.
+    settings = replace(settings, checkpointing=given.checkpointing, offload=given.offload, **{k: v for k, v in changes.items() if v is not None})
+    if given.threads or (settings.device.type == "cuda" and not settings.offload):
+        # Beside a GPU the host has little to compute unless the optimizer works there, and threads that wait for each other cost more than they give.
         torch.set_num_threads(given.threads or 1)
     ranks = join()
     if ranks > 1:

@@ -57,6 +57,7 @@ class Settings:
     pack_tokens: int = 4096
     compile: bool = False
     checkpointing: bool = False
+    offload: bool = False
 
     @staticmethod
     def default() -> Settings:
@@ -77,11 +78,11 @@ class LossReport:
         return math.isfinite(self.loss)
 
 
-def open_network(folder: str, head: Head, settings: Settings, trained: bool, lora: LoraSpec | None = None, freeze: Freeze | None = None, seed: int = 0) -> Network:
+def open_network(folder: str, head: Head, settings: Settings, trained: bool, lora: LoraSpec | None = None, freeze: Freeze | None = None, seed: int = 0, place: torch.device | None = None) -> Network:
     """`trained` without LoRA: 32-bit masters, and what `freeze` holds back stays as it is."""
     if (Path(folder) / CONFIG).exists():
         raise ConfigError(f"{folder} is an adapter. Name its base model as the folder, and load the adapter into the learner.")
-    network = Network(folder, head, settings.compute, settings.device, trained and lora is None)
+    network = Network(folder, head, settings.compute, settings.device, trained and lora is None, place)
     if network.score is not None:
         kept = files.read_value_head(Path(folder))
         first = torch.from_numpy(value_head(network.score.in_features, seed))[None] if kept is None else kept
@@ -127,12 +128,14 @@ class Learner:
         self.head: Head = head
         self.lora = lora
         self.freeze: Freeze | None = freeze
-        self.network = open_network(folder, head, settings, True, lora, freeze, seed)
+        apart = ranks > 1 or settings.offload
+        # The whole model must fit into host memory, but never onto one device.
+        self.network = open_network(folder, head, settings, True, lora, freeze, seed, torch.device("cpu") if apart else None)
         self.network.checkpointing = settings.checkpointing
         if settings.compile and uses_varlen(settings.device, settings.compute):
             compile_layers(self.network)
-        if ranks > 1:
-            shard(self.network, ranks)
+        if apart:
+            shard(self.network, ranks, settings.offload)
         trained = {name: p for name, p in self.network.named().items() if p.requires_grad}
         self.trained = {ADAPTER_PREFIX + name: p for name, p in trained.items()} if lora else trained
         self.optimizer = Optimizer(self.trained, settings.compute)
@@ -189,7 +192,7 @@ class Learner:
             self._spoil_and_free()
             raise EngineError(
                 f"The device ran out of memory with packs of {self.settings.pack_tokens} tokens; the weights are as they were. "
-                "Lower the engine's packTokens, or set checkpointing."
+                "Lower the engine's packTokens, or set checkpointing or offload."
             ) from None
         except BaseException:
             # Some packs may have added their part.

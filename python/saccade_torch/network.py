@@ -72,8 +72,8 @@ class Pack:
 
 
 class Network(nn.Module):
-    def __init__(self, folder: str, head: Head, compute: torch.dtype, device: torch.device, trained: bool) -> None:
-        """`trained`: parameters are 32-bit masters; else they are kept as they are computed with."""
+    def __init__(self, folder: str, head: Head, compute: torch.dtype, device: torch.device, trained: bool, place: torch.device | None = None) -> None:
+        """`trained`: parameters are 32-bit masters; else they are kept as they are computed with. `place`: where they lie until they are cut into pieces."""
         super().__init__()
         from transformers import AutoModelForImageTextToText
 
@@ -82,19 +82,20 @@ class Network(nn.Module):
         self.compute = compute
         self.device = device
         self.ranks = 1
-        """How many hold a piece of it."""
+        self.sharded = False
+        """It lies in pieces, over so many ranks."""
         self.checkpointing = False
         """Activations of a layer are computed again in the backward pass instead of kept."""
         kind = read_kind(folder)
         self.interleaved = kind == "qwen3_vl"
         model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32 if trained else compute, attn_implementation="sdpa")
-        self.model = model.eval().to(device)
+        self.model = model.eval().to(place or device)
         self.config = model.config
         text, vision = self.config.text_config, self.config.vision_config
         if getattr(text, "use_sliding_window", False):
             raise ConfigError(f"{folder}: attention with a sliding window is not supported; set use_sliding_window to false in config.json.")
         width = text.hidden_size
-        self.score = nn.Linear(width, 1, bias=False, device=device) if head == "value" else None
+        self.score = nn.Linear(width, 1, bias=False, device=place or device) if head == "value" else None
         if head == "value":
             # A critic has no language head; a tied one is the embedding, which stays.
             self.model.lm_head = nn.Identity()
@@ -123,10 +124,6 @@ class Network(nn.Module):
     @property
     def visual(self) -> nn.Module:
         return self.model.model.visual
-
-    @property
-    def sharded(self) -> bool:
-        return self.ranks > 1
 
     @property
     def context(self) -> int:

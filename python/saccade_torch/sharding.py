@@ -1,6 +1,7 @@
 """A network in pieces over several ranks (FSDP2): every layer and block is a unit that is gathered when it is used, and the root holds the rest. What is
 32-bit stays so in its piece and is gathered in the dtype of the computation; gradients are reduced in 32 bits. A frozen tower is small beside the rest and
-stays whole on every rank, so that its features are computed once and need no collective.
+stays whole on every rank, so that its features are computed once and need no collective. Offloaded, the pieces, their gradients and the optimizer's state lie in
+host memory, and a unit is on the device only while it is used; that helps one process too.
 """
 
 from __future__ import annotations
@@ -10,20 +11,27 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 
-def shard(network: nn.Module, ranks: int) -> None:
+def shard(network: nn.Module, ranks: int, offload: bool = False) -> None:
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 
+    if not dist.is_initialized():
+        # Offloading in one process: a group of one.
+        dist.init_process_group("cpu:gloo,cuda:nccl" if network.device.type == "cuda" else "gloo", store=dist.HashStore(), rank=0, world_size=1)
     mesh = init_device_mesh(network.device.type, (ranks,))
     wide = network.compute == torch.float32
     policy = MixedPrecisionPolicy(param_dtype=None if wide else network.compute, reduce_dtype=torch.float32, cast_forward_inputs=False)
     frozen = not any(parameter.requires_grad for parameter in network.visual.parameters())
     ignored = set(network.visual.parameters()) if frozen else set()
+    where = CPUOffloadPolicy(pin_memory=network.device.type == "cuda") if offload else OffloadPolicy()
     units = [*network.language.layers, *([] if frozen else network.visual.blocks)]
     for unit in units:
-        fully_shard(unit, mesh=mesh, mp_policy=policy)
-    fully_shard(network, mesh=mesh, mp_policy=policy, ignored_params=ignored)
+        fully_shard(unit, mesh=mesh, mp_policy=policy, offload_policy=where)
+    fully_shard(network, mesh=mesh, mp_policy=policy, offload_policy=where, ignored_params=ignored)
+    if frozen:
+        network.visual.to(network.device)
     network.ranks = ranks
+    network.sharded = True
 
 
 def whole(tensor: Tensor) -> Tensor:

@@ -201,3 +201,26 @@ def test_the_state_file_has_the_native_engines_names(folders, tmp_path):
     assert {"step", "version", "moved", "first.model.language_model.norm.weight"} <= set(state)
     config = json.loads((tmp_path / "policy" / "config.json").read_text())
     assert config["dtype"] == "float32"
+
+
+@pytest.mark.parametrize("options", [dict(), dict(lora=LORA), dict(head="value"), dict(freeze="vision")], ids=["whole", "lora", "critic", "frozen tower"])
+def test_offloaded_in_one_process_it_learns_the_same_and_its_files_are_the_same(folders, tmp_path, options):
+    plain, offloaded = Learner(folders["qwen3"], SETTINGS, **options), Learner(folders["qwen3"], Settings(CPU, offload=True), **options)
+    loss = {"name": "value"} if options.get("head") == "value" else PPO
+    try:
+        for learner in (plain, offloaded):
+            learner.forward_backward(batch(), loss)
+            learner.step(ADAMW)
+        offloaded.checkpoint(str(tmp_path / "policy"))
+        resumed = Learner(folders["qwen3"], SETTINGS, seed=3, **options)
+        resumed.restore(str(tmp_path / "policy"))
+        offloaded.restore(str(tmp_path / "policy"))
+        close(weights(resumed), weights(plain), 1e-6)
+        for learner in (plain, offloaded):
+            learner.forward_backward(batch(3), loss)
+            learner.step(ADAMW)
+            learner.export(str(tmp_path / ("plain" if learner is plain else "offloaded")))
+        name = "adapter_model.safetensors" if "lora" in options else "model.safetensors"
+        close(load_file(str(tmp_path / "offloaded" / name)), load_file(str(tmp_path / "plain" / name)), 1e-6)
+    finally:
+        torch.distributed.destroy_process_group()

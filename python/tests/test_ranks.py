@@ -26,20 +26,22 @@ CASES: dict[str, dict] = {
     "whole": {},
     "lora, frozen tower": {"lora": LoraSpec(4, 8), "freeze": "vision"},
     "critic": {"head": "value"},
+    "offloaded": {"offload": True},
+    "offloaded, lora, frozen tower": {"lora": LoraSpec(4, 8), "freeze": "vision", "offload": True},
 }
 # One picture among text: whichever rank has it, the other has none. Five sequences in packs of their own leave a rank without work.
 DATA = [datum(seed, pictures) for seed, pictures in enumerate((2, 0, 0, 0, 0))]
 
 
-def settings() -> Settings:
-    return Settings(torch.device("cpu"), pack_tokens=1)
+def settings(offload: bool) -> Settings:
+    return Settings(torch.device("cpu"), pack_tokens=1, offload=offload)
 
 
 def play(make, case: str, out: Path) -> dict:
     """Two steps, a checkpoint, a third step after restoring it, and what was reported."""
     options = CASES[case]
     loss = {"name": "value"} if options.get("head") == "value" else LOSS
-    given = (options["folder"], settings(), options.get("head", "lm"), options.get("lora"), options.get("freeze"), 0)
+    given = (options["folder"], settings(make is not Learner and options.get("offload", False)), options.get("head", "lm"), options.get("lora"), options.get("freeze"), 0)
     learner = make(*given)
     reports = []
     for step in range(3):
