@@ -21,7 +21,7 @@ const FETCH = ["npm install -g saccade", "pip install -U huggingface_hub", "hf d
 const small = (processes: number) =>
   [
     "steps=1 groups=2 siblings=2 minibatch=4 sampling.maxTokens=8 sight.every=0 evaluate.greedy=false evaluate.before=false",
-    'evaluate.seeds=[1000000000,1000000001] engine.device="cpu" engine.threads=1',
+    'evaluate.seeds=[1000000000,1000000000] engine.device="cpu" engine.threads=1',
     `engine.processes=${processes}`,
   ].join(" ");
 
@@ -35,7 +35,7 @@ function here(line: string): string {
   if (line.includes("--host 0.0.0.0")) return `${line} --port 0`;
   if (!line.startsWith("saccade train") || line.includes("--dry-run")) return line;
   if (line.includes("--out runs/tiny"))
-    return `${line}${set("evaluate.seeds=[1000000000,1000000001] sight.every=0 engine.threads=1")}`;
+    return `${line}${set("evaluate.seeds=[1000000000,1000000000] sight.every=0 evaluate.before=false evaluate.greedy=false engine.threads=1")}`;
   const warm = line.includes("sft") ? " warmStart.episodes=4 warmStart.batch=4" : "";
   return `${line}${set(small(line.includes("sft") ? 2 : 1) + warm)}`;
 }
