@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
+import torch
+
 
 class SaccadeError(Exception):
     """Base of everything this package raises on purpose; the message says what to do."""
@@ -25,3 +30,20 @@ class MissingFrames(SaccadeError):
     def __init__(self, keys: list[str]) -> None:
         super().__init__(f"{len(keys)} pictures are not here; send them first.")
         self.keys = keys
+
+
+LAST_WORDS = "saccade_torch: "
+"""Begins the line in which a process says why it ends."""
+
+
+def out_of_memory(problem: BaseException) -> bool:
+    """On a device, or in host memory, of which PyTorch says so in words alone."""
+    return isinstance(problem, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(problem)
+
+
+def no_memory(message: str, ranks: int) -> EngineError:
+    """What to raise when memory ran out. Of several ranks, the others wait for this one for ever: then all must end, and the caller is told why."""
+    if ranks > 1:
+        print(LAST_WORDS + message, file=sys.stderr, flush=True)
+        os._exit(1)
+    return EngineError(message)

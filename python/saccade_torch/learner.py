@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from . import files
 from .adapters import ADAPTER_PREFIX, CONFIG, WEIGHTS, LoraSpec, add_adapter, config_json, read_adapter
 from .attention import uses_varlen
-from .errors import ConfigError, DataError, EngineError
+from .errors import ConfigError, DataError, EngineError, no_memory, out_of_memory
 from .features import FeatureCache
 from .losses import LossInputs, LossTerms, policy_loss, value_loss
 from .network import VALUE_HEAD, VISION_PREFIX, Freeze, Head, Network, Tokens
@@ -163,8 +163,11 @@ class Learner:
 
     def forward_packs(self, packs: Sequence[Sequence[Datum]]) -> list[list[tuple[np.ndarray, np.ndarray | None]]]:
         """Of each datum of each pack."""
-        with torch.no_grad():
-            return [run_pack(self.network, pack, self.seen if self.tower_frozen else None) for pack in packs]
+        try:
+            with torch.no_grad():
+                return [run_pack(self.network, pack, self.seen if self.tower_frozen else None) for pack in packs]
+        except BaseException as problem:
+            raise self._explained(problem) from problem.__cause__
 
     def learn_packs(self, packs: Sequence[Sequence[Datum]], loss: Mapping[str, Any]) -> tuple[list[list[np.ndarray]], list[Sums]]:
         """Adds to the gradients; what each datum of each pack gave, and the sums of each pack. An empty pack takes part without adding anything."""
@@ -188,16 +191,10 @@ class Learner:
                 sums.append(Sums.of(term))
                 asked.spread(found, spread)
             return outputs, sums
-        except torch.OutOfMemoryError:
-            self._spoil_and_free()
-            raise EngineError(
-                f"The device ran out of memory with packs of {self.settings.pack_tokens} tokens; the weights are as they were. "
-                "Lower the engine's packTokens, or set checkpointing or offload."
-            ) from None
-        except BaseException:
+        except BaseException as problem:
             # Some packs may have added their part.
             self.spoiled = True
-            raise
+            raise self._explained(problem) from problem.__cause__
 
     def settle(self, report: LossReport) -> LossReport:
         if not report.finite:
@@ -208,7 +205,12 @@ class Learner:
         grad_norm = self.optimizer.grad_norm()
         applied = math.isfinite(grad_norm) and not self.spoiled
         if applied:
-            self.optimizer.apply(options, clip_scale(grad_norm, options.get("maxGradNorm")))
+            try:
+                self.optimizer.apply(options, clip_scale(grad_norm, options.get("maxGradNorm")))
+            except BaseException as problem:
+                if not out_of_memory(problem):
+                    raise
+                raise no_memory("Memory ran out in the middle of an update: go on from the last checkpoint, with a lower packTokens, checkpointing or offload.", self.network.ranks) from None
             self.moved = True
             if not self.tower_frozen:
                 self.seen.clear()
@@ -343,11 +345,19 @@ class Learner:
         if (loss["name"] == "value") != (self.head == "value"):
             raise ConfigError("A critic learns with the loss value, and nothing else does.")
 
-    def _spoil_and_free(self) -> None:
+    def _explained(self, problem: BaseException) -> BaseException:
+        """When memory ran out, what to change; gradients, which are of part of a batch, make room."""
+        if not out_of_memory(problem):
+            return problem
         self.discard()
         self.spoiled = True
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
+        return no_memory(
+            f"Memory ran out with packs of {self.settings.pack_tokens} tokens; the weights are as they were. "
+            "Lower the engine's packTokens, or set checkpointing or offload.",
+            self.network.ranks,
+        )
 
 
 def check_datum(datum: Datum, network: Network) -> None:

@@ -21,7 +21,7 @@ from torch import Tensor
 from .attention import cached_attention, dense, uses_varlen
 from .compiled import compiled
 from .draw import SamplingParams, choose, draw_kept, keep
-from .errors import DataError, EngineError
+from .errors import DataError, EngineError, out_of_memory
 from .features import FeatureCache
 from .kv_cache import Held, KvCache
 from .learner import Datum, Settings, check_datum, compile_layers, run_forward
@@ -588,8 +588,8 @@ def _likeliest(logprobs: Tensor, kept: tuple[Tensor, Tensor] | None, count: int)
 
 
 def _explain(problem: BaseException) -> BaseException:
-    if isinstance(problem, torch.OutOfMemoryError):
-        return EngineError("The device ran out of memory while sampling. Lower the engine's cacheBytes, or play fewer episodes at once.")
+    if out_of_memory(problem):
+        return EngineError("Memory ran out while sampling. Lower the engine's cacheBytes, or play fewer episodes at once.")
     return problem
 
 

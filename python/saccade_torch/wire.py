@@ -10,7 +10,7 @@ from typing import Any, Mapping, Sequence
 import msgpack
 import numpy as np
 
-from .errors import DataError, MissingFrames, SaccadeError
+from .errors import DataError, MissingFrames, SaccadeError, out_of_memory
 from .frames import Frame, FrameStore, feature_frame, pixel_frame
 from .learner import ARRAYS, Datum
 from .network import Span, Tokens
@@ -80,6 +80,9 @@ def error_body(problem: BaseException) -> dict[str, Any]:
         return {"error": {"name": "MissingFrames", "message": str(problem), "keys": problem.keys}}
     if isinstance(problem, SaccadeError):
         return {"error": {"name": type(problem).__name__, "message": str(problem)}}
+    if out_of_memory(problem):
+        message = "Memory ran out. Set the engine's offload or more processes, lower cacheBytes, or play fewer episodes at once."
+        return {"error": {"name": "EngineError", "message": message}}
     return {"error": {"name": "EngineError", "message": f"The PyTorch worker failed: {type(problem).__name__}: {problem}"}}
 
 

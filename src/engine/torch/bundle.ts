@@ -8,9 +8,13 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from "
 import { basename, dirname, join, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Connection } from "./connection.ts";
+import { Gone, WorkerLost } from "./lost.ts";
 import type { WorkerSource } from "./process.ts";
 
 const ADAPTER = "adapter_config.json";
+
+/** Times that files are sent or fetched before giving up. */
+const JOURNEYS = 4;
 
 export class Bundles {
   readonly #source: WorkerSource;
@@ -25,11 +29,11 @@ export class Bundles {
   async send(folder: string, options: { readonly keep: boolean }): Promise<string> {
     const path = resolve(folder);
     if (!this.#source.remote) return path;
-    const { connection, instance } = await this.#source.link();
+    const { instance } = await this.#source.link();
     const key = `${instance}:${path}`;
     const known = options.keep ? this.#sent.get(key) : undefined;
     if (known !== undefined) return known;
-    const journey = upload(connection, path);
+    const journey = this.#travel(instance, (connection) => upload(connection, path));
     if (options.keep) this.#sent.set(key, journey);
     journey.catch(() => this.#sent.delete(key));
     return journey;
@@ -54,11 +58,34 @@ export class Bundles {
       return;
     }
     const bundle = randomUUID();
+    const { instance } = await this.#source.link();
     await write(`bundle:${bundle}/${basename(path)}`);
-    const { connection } = await this.#source.link();
-    await download(connection, bundle, path, resolve(base));
-    await connection.remove(bundle);
+    await this.#travel(instance, async (connection) => {
+      await download(connection, bundle, path, resolve(base));
+      await connection.remove(bundle);
+    });
   }
+
+  /** A journey that broke off is made again as long as it leads to the same process; what another one had is gone. */
+  async #travel<T>(instance: string, journey: (connection: Connection) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      const link = await this.#source.link();
+      if (link.instance !== instance) throw new Gone();
+      try {
+        return await journey(link.connection);
+      } catch (error) {
+        if (!broken(error) || attempt === JOURNEYS) throw error;
+        this.#source.doubt();
+      }
+    }
+  }
+}
+
+function broken(error: unknown): boolean {
+  return (
+    error instanceof WorkerLost ||
+    ["ECONNRESET", "ERR_STREAM_PREMATURE_CLOSE", "EPIPE"].includes((error as NodeJS.ErrnoException).code ?? "")
+  );
 }
 
 /** Undefined for a whole model. */

@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type ModelInput, nameOf } from "../../core/model-input.ts";
 import { type ChatFolder, loadChat } from "../../model/chat.ts";
+import { EngineError } from "../errors.ts";
 import { Gone, WorkerLost } from "./lost.ts";
 import type { Link, WorkerSource } from "./process.ts";
 import { type Body, MissingFrames } from "./wire.ts";
@@ -101,7 +102,10 @@ export class Client {
         } else if (error instanceof WorkerLost || error instanceof Gone) this.source.doubt();
         else throw error;
         // Whether it was done is not known, and never will be.
-        if (error instanceof Gone || (error instanceof WorkerLost && attempt === ATTEMPTS)) throw new Gone();
+        if (error instanceof Gone || (error instanceof WorkerLost && attempt === ATTEMPTS)) {
+          const words = this.source.lastWords();
+          throw words === undefined ? new Gone() : new EngineError(words);
+        }
         if (attempt === ATTEMPTS) throw error;
         if (error instanceof WorkerLost) await sleep(WAIT_MS * 2 ** (attempt - 1), undefined, signal && { signal });
       }

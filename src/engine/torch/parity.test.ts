@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { readSafetensors } from "../../model/safetensors.ts";
-import type { Datum, Engine, LearnerSpec, Loss, OptimizerParams } from "../engine.ts";
+import type { Datum, Engine, LearnerSpec, Loss, OptimizerParams, Sampler } from "../engine.ts";
+import { LOSS_SCHEMAS } from "../loss-schemas.ts";
 import { NativeEngine } from "../native/engine.ts";
 import { Growing, playEpisode, type TestModel, tinyImages, tinyModel } from "../native/test-model.ts";
 import { cpuEngine, TORCH } from "./test-worker.ts";
@@ -47,18 +48,8 @@ describe.runIf(TORCH)("the PyTorch engine equals the embedded one", () => {
     const near = (array: Float32Array, spread: number) =>
       array.map((value) => value + spread * (random.random() + random.random() - 1));
     data = [];
-    // Episodes with 0 to 6 pictures.
     for (let pictures = 0; pictures <= 6; pictures++) {
-      const { datum, sampled } = await playEpisode(
-        sampler,
-        model.config,
-        images.slice(0, pictures || 1),
-        70 + pictures,
-        {
-          turns: pictures % 3 === 0 ? 1 : pictures,
-          temperature: 0.8 + 0.1 * pictures,
-        },
-      );
+      const { datum, sampled } = await episodeWith(sampler, pictures);
       const zeros = new Float32Array(sampled.length);
       data.push({
         ...datum,
@@ -71,6 +62,7 @@ describe.runIf(TORCH)("the PyTorch engine equals the embedded one", () => {
       });
     }
     await sampler.close();
+    expect(data.map(({ input }) => input.images.length)).toEqual([0, 1, 2, 3, 4, 5, 6]);
   });
   afterAll(async () => {
     await torch?.close();
@@ -78,6 +70,15 @@ describe.runIf(TORCH)("the PyTorch engine equals the embedded one", () => {
     await model?.remove();
     await untied?.remove();
   });
+
+  /** An episode of three turns that happens to show so many pictures. */
+  async function episodeWith(sampler: Sampler, pictures: number) {
+    for (let seed = 70; ; seed++) {
+      const options = { turns: 3, temperature: 0.8 + 0.1 * pictures };
+      const played = await playEpisode(sampler, model.config, images, seed, options);
+      if (played.datum.input.images.length === pictures) return played;
+    }
+  }
 
   /** Both engines do the same; the weights they end with are compared tensor by tensor. */
   async function trained(
@@ -100,7 +101,7 @@ describe.runIf(TORCH)("the PyTorch engine equals the embedded one", () => {
     const weights = await readSafetensors(join(to, file));
     if (spec.head === "value" && !spec.lora)
       for (const [name, tensor] of await readSafetensors(`${to}.value_head.safetensors`)) weights.set(name, tensor);
-    return { reports, weights };
+    return { reports, weights, state: await readSafetensors(`${to}.state.safetensors`) };
   }
 
   async function compare(spec: Omit<LearnerSpec, "seed">, losses: readonly Loss[], options: OptimizerParams) {
@@ -120,6 +121,17 @@ describe.runIf(TORCH)("the PyTorch engine equals the embedded one", () => {
         for (const [at, value] of output.entries())
           expect(Math.abs(other.report.outputs[d]![at]! - value)).toBeLessThan(1e-4 * Math.max(1, i * 10));
     }
+    // After one step the first moment is the gradient, times what is the same for all of them.
+    for (const [name, { data: wanted }] of losses.length === 1 ? ours.state : []) {
+      if (!name.startsWith("first.")) continue;
+      const got = theirs.state.get(name)!.data;
+      const norm = (of: (value: number, i: number) => number) =>
+        Math.hypot(...Array.from({ length: wanted.length }, (_, i) => of(wanted[i]!, i)));
+      expect(
+        norm((value, i) => got[i]! - value),
+        name,
+      ).toBeLessThanOrEqual(1e-3 * norm((value) => value) + 1e-9);
+    }
     expect([...theirs.weights.keys()].sort()).toEqual([...ours.weights.keys()].sort());
     for (const [name, { data: wanted }] of ours.weights) {
       const got = theirs.weights.get(name)!.data;
@@ -128,9 +140,17 @@ describe.runIf(TORCH)("the PyTorch engine equals the embedded one", () => {
     }
   }
 
-  test.each(LOSSES)("one full step with $name: loss, metrics, gradient norm and every weight", async (loss) => {
-    await compare({ folder: model.folder }, [loss], loss.name === "gspo" ? MUON : ADAMW);
+  test("every loss that there is, is among those below", () => {
+    const tried = [...LOSSES.map(({ name }) => name), "value", "custom"];
+    expect(tried.sort()).toEqual(Object.keys(LOSS_SCHEMAS).sort());
   });
+
+  test.each(LOSSES)(
+    "one full step with $name: loss, metrics, every gradient in norm and every weight",
+    async (loss) => {
+      await compare({ folder: model.folder }, [loss], loss.name === "gspo" ? MUON : ADAMW);
+    },
+  );
 
   test("Muon in 32 bits, untied head", async () => {
     await compare({ folder: untied.folder }, [{ name: "ppo", clipLow: 0.8, clipHigh: 1.28 }], MUON);

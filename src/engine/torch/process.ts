@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
 import { EngineError } from "../errors.ts";
 import { Connection } from "./connection.ts";
 import { defaultPython, packageFolder } from "./environment.ts";
@@ -41,11 +42,18 @@ export interface WorkerSource {
   link(): Promise<Link>;
   /** It did not answer: look again. */
   doubt(): void;
+  /** Why the one before this ended, where it said so. Told once. */
+  lastWords(): string | undefined;
   close(): Promise<void>;
 }
 
 const KEPT_LINES = 40;
 const START_MS = 300_000;
+/** How long a worker that was met before may be away. */
+const PATIENCE_MS = 600_000;
+const LOOK_MS = 1000;
+/** As in saccade_torch/errors.py. */
+const LAST_WORDS = "saccade_torch: ";
 const END_MS = 20_000;
 
 export class LocalWorker implements WorkerSource {
@@ -53,6 +61,7 @@ export class LocalWorker implements WorkerSource {
   readonly #settings: WorkerSettings;
   #running: { readonly link: Promise<Link>; readonly child: ChildProcess } | undefined;
   #closed = false;
+  #lastWords: string | undefined;
 
   constructor(settings: WorkerSettings) {
     this.#settings = settings;
@@ -66,6 +75,12 @@ export class LocalWorker implements WorkerSource {
 
   /** The process itself says when it ends. */
   doubt(): void {}
+
+  lastWords(): string | undefined {
+    const words = this.#lastWords;
+    this.#lastWords = undefined;
+    return words;
+  }
 
   /** Of the worker, for tests that kill it. */
   get pid(): number | undefined {
@@ -104,6 +119,7 @@ export class LocalWorker implements WorkerSource {
     });
     const lines: string[] = [];
     eachLine(child.stderr, (line) => {
+      if (line.startsWith(LAST_WORDS)) this.#lastWords = line.slice(LAST_WORDS.length);
       lines.push(line);
       if (lines.length > KEPT_LINES) lines.shift();
     });
@@ -157,6 +173,8 @@ export class RemoteWorker implements WorkerSource {
   readonly remote = true;
   readonly #connection: Connection;
   #link: Promise<Link> | undefined;
+  #met = false;
+  #closed = false;
 
   constructor(address: string, key: string) {
     const at = address.lastIndexOf(":");
@@ -168,11 +186,26 @@ export class RemoteWorker implements WorkerSource {
   }
 
   link(): Promise<Link> {
-    this.#link ??= this.#connection
-      .health()
-      .then(({ instance }) => ({ connection: this.#connection, instance: instance as string }));
+    this.#link ??= this.#find();
     this.#link.catch(() => this.doubt());
     return this.#link;
+  }
+
+  lastWords(): undefined {}
+
+  /** One that never answered is not waited for: its address may be wrong. */
+  async #find(): Promise<Link> {
+    const until = performance.now() + (this.#met ? PATIENCE_MS : 0);
+    for (;;) {
+      try {
+        const { instance } = await this.#connection.health();
+        this.#met = true;
+        return { connection: this.#connection, instance: instance as string };
+      } catch (error) {
+        if (!(error instanceof WorkerLost) || this.#closed || performance.now() > until) throw error;
+        await sleep(LOOK_MS);
+      }
+    }
   }
 
   doubt(): void {
@@ -180,6 +213,7 @@ export class RemoteWorker implements WorkerSource {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     this.#connection.close();
   }
 }
