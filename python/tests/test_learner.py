@@ -205,7 +205,7 @@ def test_the_state_file_has_the_native_engines_names(folders, tmp_path):
 
 @pytest.mark.parametrize("options", [dict(), dict(lora=LORA), dict(head="value"), dict(freeze="vision")], ids=["whole", "lora", "critic", "frozen tower"])
 def test_offloaded_in_one_process_it_learns_the_same_and_its_files_are_the_same(folders, tmp_path, options):
-    plain, offloaded = Learner(folders["qwen3"], SETTINGS, **options), Learner(folders["qwen3"], Settings(CPU, offload=True), **options)
+    plain, offloaded = Learner(folders["qwen3"], SETTINGS, **options), Learner(folders["qwen3"], Settings(DEVICE, offload=True), **options)
     loss = {"name": "value"} if options.get("head") == "value" else PPO
     try:
         for learner in (plain, offloaded):
