@@ -7,6 +7,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
+import type { Metrics } from "../src/run/events.ts";
+import { costsOfRun, simulateLoop } from "../src/train/simulate.ts";
 import { table } from "./peer.ts";
 import { defineEnv, type Env, makeEnv, NumpyRandom, register, resolveRecipe, train } from "./saccade.ts";
 
@@ -39,6 +41,10 @@ const slowLake = defineEnv({
 register(slowLake);
 
 type Figures = { perMinute: number; wait: number; learn: number; stale: number };
+/** The steps of each run that are counted, for the simulator. */
+const logged = new Map<number, Metrics[]>();
+const SHAPE = { groups: 8, siblings: 8 };
+const live = (maxStaleness: number) => 64 * (maxStaleness + 1);
 
 async function measure(maxStaleness: number, folder: string): Promise<Figures> {
   const recipe = resolveRecipe({
@@ -46,8 +52,7 @@ async function measure(maxStaleness: number, folder: string): Promise<Figures> {
     model: { preset: "nano" },
     envs: [{ env: slowLake.id }],
     steps: STEPS,
-    groups: 8,
-    siblings: 8,
+    ...SHAPE,
     sampling: { maxTokens: 8, contextTokens: 512 },
     // Every group is learned from, whatever it earned: the work of a step must not depend on luck.
     filters: [],
@@ -56,7 +61,7 @@ async function measure(maxStaleness: number, folder: string): Promise<Figures> {
     evaluate: { every: 1_000_000, before: false, seeds: [1_000_000_000, 1_000_000_000], greedy: false },
     sight: { every: 0 },
     checkpoint: { every: 1_000_000 },
-    rollout: { live: 64 * (maxStaleness + 1) },
+    rollout: { live: live(maxStaleness) },
   });
   const ends: number[] = [];
   const seen = { wait: 0, learn: 0, stale: 0 };
@@ -66,6 +71,7 @@ async function measure(maxStaleness: number, folder: string): Promise<Figures> {
     onStep: ({ step, metrics }) => {
       ends.push(performance.now());
       if (step <= UNCOUNTED) return undefined;
+      logged.set(maxStaleness, [...(logged.get(maxStaleness) ?? []), { ...metrics }]);
       seen.wait += metrics["time/wait"] ?? 0;
       seen.learn += metrics["time/learn"] ?? 0;
       seen.stale += metrics["staleness/mean"] ?? 0;
@@ -108,6 +114,13 @@ try {
       median(runs, "learn").toFixed(3),
       median(runs, "stale").toFixed(2),
     ]),
+  );
+  // What the synchronous runs cost, played through with the other staleness: sampler and learner share no core there, as they do here.
+  const env = (LEAST + MOST) / 2000;
+  const costs = costsOfRun(logged.get(0)!, { ...SHAPE, maxStaleness: 0, live: live(0) }, env);
+  const step = (maxStaleness: number) => simulateLoop({ ...costs, maxStaleness, live: live(maxStaleness) }).step;
+  console.log(
+    `\nThe simulator of \`saccade scale samplers\`, told the synchronous runs alone, says ${(step(0) / step(2)).toFixed(2)}× for maxStaleness 2.`,
   );
 } finally {
   rmSync(scratch, { recursive: true, force: true });

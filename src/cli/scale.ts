@@ -5,7 +5,8 @@ import { ConfigError } from "../core/index.ts";
 import { gpusNeeded, learnerSettings, type Memory, type MemoryPlan, memoryOf } from "../engine/index.ts";
 import { readJson } from "../model/files.ts";
 import { KNOWN_MODELS, type ModelSize, modelPath, modelSize } from "../model/index.ts";
-import type { Recipe } from "../train/index.ts";
+import { loadEvents, readManifest } from "../run/index.ts";
+import { costsOfRun, type Recipe, resolveRecipe, samplersNeeded, simulateLoop } from "../train/index.ts";
 import { wholeNumber } from "./common.ts";
 
 const GIB = 2 ** 30;
@@ -56,7 +57,44 @@ export function scaleCommand(): Command {
     .option("--context <n>", "tokens of an episode", wholeNumber("--context", 1), 8192)
     .option("--json", "as JSON")
     .action(runMemory);
-  return new Command("scale").description("what a run takes, before it is started").addCommand(memory);
+  const samplers = new Command("samplers")
+    .description(
+      "how many samplers a learner needs: the asynchronous loop played through with the costs of a run that was made",
+    )
+    .argument("<run>", "a run folder; a synchronous run with one sampler tells most")
+    .option("--env-ms <ms>", "what an environment takes for a turn", wholeNumber("--env-ms"), 5)
+    .option("--most <n>", "samplers to try", wholeNumber("--most", 1), 16)
+    .action(runSamplers);
+  return new Command("scale")
+    .description("what a run takes, before it is started")
+    .addCommand(memory)
+    .addCommand(samplers);
+}
+
+async function runSamplers(run: string, flags: { envMs: number; most: number }): Promise<void> {
+  const { events } = await loadEvents(run);
+  const steps = events.flatMap(({ kind, metrics }) => (kind === "train" ? [metrics] : []));
+  if (steps.length < 3) throw new ConfigError(`${run} has ${steps.length} steps; name a run of three or more.`);
+  const { manifest, problem } = await readManifest(run);
+  if (manifest === undefined) throw new ConfigError(problem ?? `${run} has no run.json: name a run folder.`);
+  const { groups, siblings, maxStaleness, rollout } = resolveRecipe(manifest.config);
+  const recipe = { groups, siblings, maxStaleness, live: rollout.live };
+  const costs = costsOfRun(steps, recipe, flags.envMs / 1000);
+  const counts = [1, 2, 4, 8, 16, 32, 64, 128].filter((count) => count <= flags.most);
+  const lines = [0, 1, 2, 4].flatMap((staleness) =>
+    counts.map((count) => {
+      const { step, wait, busy } = simulateLoop({ ...costs, maxStaleness: staleness, samplers: count });
+      return [String(staleness), String(count), step.toFixed(2), wait.toFixed(2), `${Math.round(100 * busy)} %`];
+    }),
+  );
+  const head = ["maxStaleness", "samplers", "a step, s", "learner waits, s", "samplers busy"];
+  process.stdout.write(`${table(head, lines)}\n\n`);
+  const needed = samplersNeeded({ ...costs, maxStaleness: 1 }, 0.1, flags.most);
+  process.stdout.write(
+    needed === undefined
+      ? `With maxStaleness 1 no number up to ${flags.most} keeps the learner from waiting: episodes alone take longer than an update.\n`
+      : `With maxStaleness 1, ${needed} keep the learner from waiting more than a tenth of its time.\n`,
+  );
 }
 
 async function runMemory(named: string[], flags: MemoryFlags): Promise<void> {
@@ -85,7 +123,8 @@ async function runMemory(named: string[], flags: MemoryFlags): Promise<void> {
     const parameters = Object.values(size.parameters).reduce((sum, count) => sum + count, 0);
     const name = `${model}${size.modelType === "qwen3_vl_moe" ? " ¹" : ""}`;
     const billions = (parameters / 1e9).toFixed(1);
-    if (memory === undefined || gpus === undefined) return [name, billions, "–", ...parts.map(() => "–"), "–", "–"];
+    if (memory === undefined || gpus === undefined)
+      return [name, billions, "–", ...parts.map(() => "–"), "–", "–", "–"];
     const fits = memory.first <= flags.gpuMemory * GIB;
     return [
       name,

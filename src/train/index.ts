@@ -14,6 +14,7 @@ export * from "./registry.ts";
 export * from "./schedule.ts";
 export * from "./sft.ts";
 export * from "./sight.ts";
+export * from "./simulate.ts";
 export * from "./tokens.ts";
 export * from "./trainer.ts";
 export { warmStartUpdates } from "./warm-start.ts";
