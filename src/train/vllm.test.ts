@@ -1,6 +1,6 @@
 /**
  * A checkpoint in the real vLLM: the folder that a run writes loads as it is, and greedy replies there are our own sampler's, id for id. And a run
- * that samples there: no drift, with its pixels or ours, with adapters, and through a kill.
+ * that samples there: no drift, with its pixels or ours, with adapters, rendered apart and asleep while it learns, and through a kill.
  * Runs where SACCADE_VLLM_PYTHON names the Python of an environment with vLLM (python/vllm_cpu.py makes one); SACCADE_REQUIRE=vllm makes
  * its absence a failure.
  */
@@ -10,7 +10,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Json } from "../core/json.ts";
 import { assistant, type Message } from "../core/message.ts";
+import type { Engine, Sampler } from "../engine/engine.ts";
 import { NativeEngine } from "../engine/index.ts";
+import { openEngine } from "../engine/registry.ts";
 import { startVllm, type VllmServer } from "../engine/vllm/launch.ts";
 import { makeEnv } from "../envs/registry.ts";
 import { toOpenAI } from "../images/openai.ts";
@@ -36,6 +38,8 @@ describe.runIf(python)("the real vLLM", () => {
   let root = "";
   let model = "";
   let server: VllmServer | undefined;
+  /** Renders only. */
+  let renderer: VllmServer | undefined;
   const start = (port?: number) =>
     startVllm({
       python: python as string,
@@ -92,10 +96,11 @@ describe.runIf(python)("the real vLLM", () => {
       steps: 3,
     });
     ({ model } = await train({ recipe, folder: join(root, "run") }));
-    server = await start();
+    const aside = startVllm({ python: python as string, model, contextLength: 512, images: 24, renderOnly: true });
+    [server, renderer] = await Promise.all([start(), aside]);
   }, 600_000);
   afterAll(async () => {
-    await server?.close();
+    await Promise.all([server?.close(), renderer?.close()]);
     await rm(root, { recursive: true, force: true });
   });
 
@@ -133,6 +138,67 @@ describe.runIf(python)("the real vLLM", () => {
     300_000,
   );
 
+  test("pictures rendered by a server apart, and servers that sleep while it learns", async () => {
+    const before = await requestsOf(server);
+    const given = recipe({ render: [renderer?.url as string], sleep: true });
+    const steps = await follow("apart", given);
+    expectWhole(steps, 3);
+    expectNoDrift(steps);
+    const asked = (route: string, counts: ReadonlyMap<string, number>) => counts.get(route) ?? 0;
+    const [after, aside] = [await requestsOf(server), await requestsOf(renderer)];
+    expect(asked("/v1/chat/completions/render", aside)).toBeGreaterThan(0);
+    const more = (route: string) => asked(route, after) - asked(route, before);
+    expect(more("/v1/chat/completions/render")).toBe(0);
+    // Once after each publication but the last, which nothing is learned after.
+    expect([more("/sleep"), more("/wake_up")]).toEqual([3, 3]);
+  }, 300_000);
+
+  describe("a sampler there", () => {
+    let engine: Engine;
+    let sampler: Sampler;
+    beforeAll(async () => {
+      engine = await openEngine({
+        learner: { name: "native", threads: 2 },
+        sampler: { vllm: [server?.url as string] },
+      });
+      sampler = await (await engine.learner({ folder: model, seed: 0 })).publish();
+    }, 120_000);
+    afterAll(async () => {
+      await sampler?.close();
+      await engine?.close();
+    });
+
+    test("tells ids as they are drawn, the ones that it returns", async () => {
+      const prompt = await (await engine.chat(model)).renderer.prompt(await conversation(3));
+      const params = { maxTokens: 24, temperature: 2, seed: 11 };
+      const whole = await sampler.sample(prompt, params, { sequence: "whole" });
+      const told: number[] = [];
+      const logprobs: number[] = [];
+      const onToken = (id: number, logprob: number) => {
+        told.push(id);
+        logprobs.push(logprob);
+      };
+      const streamed = await sampler.sample(prompt, params, { sequence: "streamed", onToken });
+      expect(told).toEqual([...streamed.ids]);
+      expect(Float32Array.from(logprobs)).toEqual(streamed.logprobs);
+      expect(streamed.ids).toEqual(whole.ids);
+      expect(streamed.versions).toEqual(whole.versions);
+      expect(told.length).toBe(24);
+    });
+
+    test("survives more prompts than fit into one batch, and each keeps its seed", async () => {
+      const promptOf = (seed: number) => ({
+        ids: Int32Array.from({ length: 400 }, (_, i) => 5 + ((seed + i) % 90)),
+        images: [],
+      });
+      const draw = (seed: number, name: string) =>
+        sampler.sample(promptOf(seed), { maxTokens: 8, temperature: 1, seed }, { sequence: `${name} ${seed}` });
+      const seeds = Array.from({ length: 32 }, (_, seed) => seed);
+      const crowd = await Promise.all(seeds.map((seed) => draw(seed, "crowd")));
+      for (const seed of [0, 13, 31]) expect((await draw(seed, "alone")).ids).toEqual(crowd[seed]?.ids);
+    });
+  });
+
   test("adapters: one per version, and what they sample is what the learner computes", async () => {
     const given = recipe({}, { lora: { rank: 4, alpha: 8 }, freeze: "vision" });
     const steps = await follow("adapters", given);
@@ -157,6 +223,16 @@ describe.runIf(python)("the real vLLM", () => {
     expectNoDrift(steps);
   }, 600_000);
 });
+
+/** How often each route was asked, by the server's own count. */
+async function requestsOf(server: VllmServer | undefined): Promise<Map<string, number>> {
+  const text = await (await fetch(`${server?.url}/metrics`)).text();
+  const counts = new Map<string, number>();
+  for (const [, route, count] of text.matchAll(/^http_requests_total\{handler="([^"]+)".*\} (\S+)$/gm)) {
+    counts.set(route as string, (counts.get(route as string) ?? 0) + Number(count));
+  }
+  return counts;
+}
 
 type Answer = { prompt_token_ids: number[]; choices: { token_ids: number[] }[] };
 

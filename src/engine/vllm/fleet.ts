@@ -99,12 +99,25 @@ export class Fleet {
     );
   }
 
-  async sleep(): Promise<void> {
-    await Promise.all(this.#members.map(({ server }) => server.sleep()));
+  sleep(): Promise<void> {
+    return this.#tellAll((server) => server.sleep());
   }
 
-  async wake(): Promise<void> {
-    await Promise.all(this.#members.map(({ server }) => server.wake()));
+  wake(): Promise<void> {
+    return this.#tellAll((server) => server.wake());
+  }
+
+  /** One that is gone is awake when it is back. */
+  async #tellAll(tell: (server: TokenServer) => Promise<void>): Promise<void> {
+    const told = this.#members.filter(({ up }) => up);
+    await Promise.all(
+      told.map((member) =>
+        tell(member.server).catch((error) => {
+          if (!(error instanceof ServerLost)) throw error;
+          this.#lose(member, error);
+        }),
+      ),
+    );
   }
 
   /** `weights` says what must answer; weights that were given after them may, too, when they are swapped in place. */

@@ -57,9 +57,7 @@ describe("the command line", () => {
 
   test("on the CPU computes in float32 and repairs reloads; a server that renders only has no weights to reload", () => {
     const cpu = { ...gpu, cpu: true };
-    expect(flagsOf({}, cpu).args.join(" ")).toMatch(
-      /--dtype float32.*--worker-extension-cls saccade_vllm\.AfterReload/,
-    );
+    expect(flagsOf({}, cpu).args.join(" ")).toMatch(/--dtype float32.*--worker-extension-cls saccade_vllm\.Extension/);
     const { args } = flagsOf({ renderOnly: true }, cpu);
     expect(args.join(" ")).toContain("launch render /m");
     expect(args.join(" ")).not.toMatch(/extension|scale-out/);

@@ -6,13 +6,12 @@
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter } from "node:path";
 import { promisify } from "node:util";
 import { errorMessage } from "../../core/errors.ts";
 import { EngineError } from "../errors.ts";
+import { packageFolder } from "../torch/environment.ts";
 
 export type VllmInstall = {
   readonly python: string;
@@ -88,19 +87,8 @@ end(signal.SIGKILL)
 # The watcher still reads: an ordinary exit would trip over it.
 os._exit(code if code >= 0 else 128 - code)`;
 
-/**
- * vLLM's CPU kernels keep a packed copy of a language head that is tied to the embedding, and its reload (0.32) forgets it: after one the head would be the
- * old one. The worker learns to pack it again.
- */
-const EXTENSION = `
-class AfterReload:
-    def saccade_after_reload(self):
-        for layer in self.model_runner.get_model().modules():
-            method = getattr(layer, "quant_method", None)
-            if hasattr(layer, "cpu_linear") and type(method).__name__ == "UnquantizedEmbeddingMethod":
-                method.process_weights_after_loading(layer)
-`;
-export const EXTENSION_CLASS = "saccade_vllm.AfterReload";
+/** python/saccade_vllm says what it mends. */
+export const EXTENSION_CLASS = "saccade_vllm.Extension";
 
 const DEFAULT_TIMEOUT_MS = 600_000;
 const KEPT_LINES = 40;
@@ -167,10 +155,12 @@ export async function startVllm(options: VllmOptions): Promise<VllmServer> {
     throw new EngineError(`Something listens on ${host}:${options.port} already; name another port.`);
   });
   const { args, env } = serveCommand(install, { ...options, port });
-  const modules = await mkdtemp(join(tmpdir(), "saccade-vllm-"));
-  await writeFile(join(modules, "saccade_vllm.py"), EXTENSION);
   const child = spawn(install.python, ["-c", SHIM, install.python, ...args], {
-    env: { ...process.env, ...env, PYTHONPATH: [modules, process.env.PYTHONPATH].filter(Boolean).join(delimiter) },
+    env: {
+      ...process.env,
+      ...env,
+      PYTHONPATH: [packageFolder(), process.env.PYTHONPATH].filter(Boolean).join(delimiter),
+    },
     stdio: ["pipe", "pipe", "inherit"],
     // A Ctrl-C reaches us only; we close the pipe.
     detached: true,
@@ -190,7 +180,7 @@ export async function startVllm(options: VllmOptions): Promise<VllmServer> {
   const ended = new Promise<void>((done) => {
     child.once("error", () => done());
     child.once("close", () => done());
-  }).then(() => rm(modules, { recursive: true, force: true }));
+  });
   // It may be gone before the pipe is closed.
   child.stdin?.on("error", () => undefined);
   const close = async () => {

@@ -295,6 +295,19 @@ describe("several servers", () => {
     expect(again.versions.every((name) => name === "4")).toBe(true);
   });
 
+  test("sleep and wake reach every server that is there; one that is lost meanwhile ends nothing", async () => {
+    const both = [await testServer(), await testServer()] as const;
+    const fleet = fleetOf(both);
+    await fleet.sleep();
+    await both[0].kill();
+    await fleet.wake();
+    expect(both.map(({ asked }) => asked.map(({ path }) => path))).toEqual([
+      ["/sleep?level=1&mode=wait"],
+      ["/sleep?level=1&mode=wait", "/wake_up"],
+    ]);
+    expect((await fleet.generate(request("a"), () => version(1))).url).toBe(both[1].url);
+  });
+
   test("when all servers stay away, the error names them", async () => {
     const server = await testServer();
     const fleet = fleetOf([server], 100);
