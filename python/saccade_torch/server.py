@@ -30,7 +30,7 @@ from .errors import ConfigError, SaccadeError
 from .worker import Worker
 
 FOLDER_OPS = ("open_learner", "open_sampler", "export", "checkpoint", "restore")
-SAMPLER_OPS = ("sample", "score", "release", "close_sampler")
+SAMPLER_OPS = ("sample", "score", "offer", "give", "release", "close_sampler")
 MOST_BODY = 2 * 1024**3
 BUNDLE = "bundle:"
 """A folder that begins with this lies among the files that travelled."""

@@ -20,6 +20,7 @@ from .frames import FrameStore
 from .learner import Learner, Settings, open_frozen
 from .ranks import Leader, tell
 from .sampler import Request, Sample, Sampler
+from .transfer import Offer
 
 Body = Mapping[str, Any]
 
@@ -83,6 +84,7 @@ class Worker:
         self.frames = FrameStore()
         self.learners: dict[int, LearnerEntry] = {}
         self.samplers: dict[int, SamplerEntry] = {}
+        self.offers: dict[int, Offer] = {}
         self._next = 0
         self._learning = ThreadPoolExecutor(1, "learners")
         self.sampling = SamplerThread()
@@ -199,6 +201,15 @@ class Worker:
         if op == "score":
             data = wire.read_data(given["data"], self.frames)
             return {"scores": [wire.raw(a) for a in await self.on_sampler(lambda: sampler.score(data))]}
+        if op == "offer":
+            offer = Offer.of(sampler.network.named(), given["takers"])
+            id = self.number()
+            self.offers[id] = offer
+            return {"offer": id, **offer.body()}
+        if op == "give":
+            # It waits for others, so neither learning nor sampling may wait for it.
+            await asyncio.to_thread(self.offers.pop(given["offer"]).give)
+            return {}
         if op == "release":
             self.sampling.do(lambda: sampler.release(given["sequence"]))
             return {}

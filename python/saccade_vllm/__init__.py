@@ -1,10 +1,12 @@
-"""What `saccade vllm start` adds to vLLM's workers: `--worker-extension-cls saccade_vllm.Extension`. Mends two faults of vLLM 0.32 on the CPU."""
+"""What `saccade vllm start` adds to vLLM's workers (`--worker-extension-cls saccade_vllm.Extension`): two faults of vLLM 0.32 on the CPU are mended, and
+weights can be taken from a learner's memory (`transfer.py`)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 from vllm.platforms import current_platform
 from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
@@ -40,3 +42,5 @@ def spare_generators(sample: Any) -> Any:
 
 if current_platform.is_cpu():
     GPUModelRunner.sample_tokens = spare_generators(GPUModelRunner.sample_tokens)  # type: ignore[method-assign]
+
+WeightTransferEngineFactory.register_engine("saccade", "saccade_vllm.transfer", "Taker")

@@ -15,6 +15,7 @@ type Flags = {
   loraRank?: number;
   renderOnly?: boolean;
   sleep?: boolean;
+  transfer?: boolean;
   verbose?: boolean;
 };
 
@@ -32,6 +33,7 @@ export function vllmCommand(): Command {
     .option("--lora-rank <n>", "take adapters up to this rank", wholeNumber("--lora-rank", 1))
     .option("--render-only", "render without weights: needs no GPU")
     .option("--sleep", "may give up its GPU memory while a learner on the same GPU works")
+    .option("--transfer", "take weights from the memory of a learner that is torch")
     .option("--verbose", "show what vLLM prints")
     .argument("[flags...]", "further flags of vllm serve, after --")
     .action(runStart);

@@ -207,6 +207,17 @@ export type SampleContext = {
   readonly onToken?: OnToken;
 };
 
+/** Weights that wait for the workers of an inference server, and where they are met. */
+export type WeightOffer = {
+  readonly port: number;
+  readonly backend: string;
+  readonly names: readonly string[];
+  readonly dtypes: readonly string[];
+  readonly shapes: readonly (readonly number[])[];
+  /** Resolves when every taker has everything. */
+  give(): Promise<void>;
+};
+
 /** A snapshot, or a server whose weights are swapped: every sample says the version it was drawn with. */
 export interface Sampler {
   readonly version: number;
@@ -214,6 +225,8 @@ export interface Sampler {
   sample(prompt: ModelInput, params: SamplingParams, context: SampleContext): Promise<Sample>;
   score(data: readonly Datum[]): Promise<Scores[]>;
   release(sequence: string): void;
+  /** Where an engine can give its weights to so many workers of inference servers, from memory to memory. */
+  offer?(takers: number): Promise<WeightOffer>;
   close(): Promise<void>;
 }
 

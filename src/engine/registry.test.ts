@@ -34,6 +34,7 @@ describe("engines by name", () => {
     checkEngineConfig({ sampler: { sglang } });
     expect(() => checkEngineConfig({ sampler: {} })).toThrow(/vllm or as sglang/);
     expect(() => checkEngineConfig({ sampler: { ...sampler, sglang } })).toThrow(/vllm or as sglang/);
+    expect(() => checkEngineConfig({ sampler: { sglang, transfer: {} } })).toThrow(/leave transfer/);
     expect(() => checkEngineConfig({ sampler: { sglang, renderer: "server" } })).toThrow(/leave render/);
   });
 

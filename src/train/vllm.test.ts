@@ -13,6 +13,7 @@ import { assistant, type Message } from "../core/message.ts";
 import type { Engine, Sampler } from "../engine/engine.ts";
 import { NativeEngine } from "../engine/index.ts";
 import { openEngine } from "../engine/registry.ts";
+import { CPU_SETTINGS, TORCH } from "../engine/torch/test-worker.ts";
 import { startVllm, type VllmServer } from "../engine/vllm/launch.ts";
 import { makeEnv } from "../envs/registry.ts";
 import { toOpenAI } from "../images/openai.ts";
@@ -47,6 +48,7 @@ describe.runIf(python)("the real vLLM", () => {
       contextLength: 512,
       images: 24,
       loraRank: 8,
+      transfer: true,
       ...(port !== undefined && { port }),
     });
   const recipe = (sampler: Record<string, Json>, changes: Partial<RecipeInput> = {}) =>
@@ -198,6 +200,23 @@ describe.runIf(python)("the real vLLM", () => {
       for (const seed of [0, 13, 31]) expect((await draw(seed, "alone")).ids).toEqual(crowd[seed]?.ids);
     });
   });
+
+  test.runIf(TORCH)(
+    "weights from a torch learner's memory, over the weight-transfer routes",
+    async () => {
+      const before = await requestsOf(server);
+      const sampler = { vllm: [server?.url as string], transfer: {} };
+      const given = recipe({}, { engine: { learner: { name: "torch", ...CPU_SETTINGS }, sampler } });
+      const steps = await follow("transfer", given);
+      expectWhole(steps, 3);
+      expectNoDrift(steps);
+      const after = await requestsOf(server);
+      const more = (route: string) => (after.get(route) ?? 0) - (before.get(route) ?? 0);
+      // Before the first step and after each.
+      expect([more("/finish_weight_update"), more("/pause")]).toEqual([4, 4]);
+    },
+    300_000,
+  );
 
   test("adapters: one per version, and what they sample is what the learner computes", async () => {
     const given = recipe({}, { lora: { rank: 4, alpha: 8 }, freeze: "vision" });

@@ -1,12 +1,12 @@
 /** A sampler in the worker: a snapshot of weights that lives as long as the worker's process does. */
 import { DataError } from "../../core/errors.ts";
 import type { ModelInput } from "../../core/model-input.ts";
-import type { Datum, Sample, SampleContext, Sampler, SamplingParams, Scores } from "../engine.ts";
+import type { Datum, Sample, SampleContext, Sampler, SamplingParams, Scores, WeightOffer } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { checkDatum } from "../losses.ts";
 import { checkSampling } from "../native/sampling.ts";
 import type { Client, Pictures } from "./client.ts";
-import { datumBody, floats, inputBody, readSample } from "./wire.ts";
+import { type Body, datumBody, floats, inputBody, readSample } from "./wire.ts";
 
 export class TorchSampler implements Sampler {
   readonly version: number;
@@ -50,6 +50,20 @@ export class TorchSampler implements Sampler {
     const body = { sampler: this.#id, data: data.map((datum) => datumBody(datum, this.#pictures.keyOf)) };
     const { scores } = await this.#client.call("score", body, this.#showing(data.map(({ input }) => input)));
     return (scores as Uint8Array[]).map((bytes) => ({ logprobs: floats(bytes) }));
+  }
+
+  async offer(takers: number): Promise<WeightOffer> {
+    this.#checkOpen();
+    const asked = { sampler: this.#id };
+    const instance = this.#instance;
+    const found = await this.#client.call("offer", { ...asked, takers }, { instance });
+    const { offer, ...rest } = found as Body & Omit<WeightOffer, "give">;
+    return {
+      ...rest,
+      give: async () => {
+        await this.#client.call("give", { ...asked, offer }, { instance });
+      },
+    };
   }
 
   release(sequence: string): void {

@@ -29,6 +29,8 @@ export const samplerSettings = z
     renderer: z.enum(["server", "own"]).optional(),
     /** A folder that this process and every server see under the same path; default: a temporary one. */
     exchange: z.string().min(1).optional(),
+    /** New weights go from the learner's memory to the servers', not through files; `host`: how they reach the learner's machine. */
+    transfer: z.strictObject({ host: z.string().min(1).default("127.0.0.1") }).optional(),
     /** Requests in flight at each server. */
     concurrency: z.int().min(1).default(256),
     /** Most milliseconds for one reply. */
@@ -38,10 +40,13 @@ export const samplerSettings = z
     /** Learner and servers share a GPU: the servers sleep while it learns. */
     sleep: z.boolean().default(false),
   })
-  .superRefine(({ vllm, sglang, render, renderer }, context) => {
+  .superRefine(({ vllm, sglang, render, renderer, transfer }, context) => {
     if ((vllm === undefined) === (sglang === undefined)) context.addIssue("name servers as vllm or as sglang");
     if (sglang !== undefined && (render !== undefined || renderer === "server")) {
       context.addIssue("SGLang servers take pictures unprocessed: leave render and renderer out");
+    }
+    if (sglang !== undefined && transfer !== undefined) {
+      context.addIssue("SGLang servers get their weights from a folder here: leave transfer out");
     }
   });
 export type SamplerSettings = z.output<typeof samplerSettings>;
@@ -89,6 +94,9 @@ export class VllmEngine implements Engine {
         'vLLM serves adapters of the language part, and leaves the vision part\'s out: set freeze to "vision" beside lora.',
       );
     }
+    if (spec.lora !== undefined && this.#settings.transfer !== undefined) {
+      throw new ConfigError("Adapters go through files: leave transfer out beside lora.");
+    }
     const inner = await this.#learner.learner(spec);
     const exchange = await this.#exchange();
     const chat = await loadChat(spec.folder);
@@ -97,6 +105,7 @@ export class VllmEngine implements Engine {
       chat,
       exchange,
       ...(spec.lora !== undefined && { base: resolve(spec.folder) }),
+      ...(this.#settings.transfer && { giver: this.#settings.transfer.host }),
       sleeps: this.#settings.sleep,
     });
   }
@@ -139,6 +148,8 @@ type Serving = {
   readonly exchange: string;
   /** Under LoRA, the model that adapters are for. */
   readonly base?: string;
+  /** Where weights go from memory to memory, the learner's machine. */
+  readonly giver?: string;
   readonly sleeps: boolean;
 };
 
@@ -178,26 +189,18 @@ class ServingLearner implements Learner {
   }
 
   async publish(): Promise<Sampler> {
-    const { fleet, chat, exchange, base } = this.#serving;
+    const { fleet, chat, base } = this.#serving;
     const own = await this.#inner.publish();
     try {
-      const known = this.#newest?.version === own.version ? this.#newest : undefined;
-      const made = { version: own.version, folder: join(exchange, `version-${own.version}`) };
-      const weights: Weights =
-        known ?? (base === undefined ? { ...made, kind: "reload" } : { ...made, kind: "adapter", base });
-      if (known === undefined) {
-        await rm(weights.folder, { recursive: true, force: true });
-        await this.#inner.export(weights.folder);
-      }
       const before = this.#newest;
+      const weights = await this.#weights(own);
       this.#newest = weights;
       if (this.#asleep) await fleet.wake();
       this.#asleep = false;
       await fleet.load(weights);
       // In place there is one set of weights, and a server that was away gets the newest. An adapter stays until its sampler is closed.
       const inPlace = base === undefined;
-      if (inPlace && before !== undefined && before !== weights)
-        await rm(before.folder, { recursive: true, force: true });
+      if (before?.kind === "reload" && before !== weights) await rm(before.folder, { recursive: true, force: true });
       return new VllmSampler({
         fleet,
         own,
@@ -208,7 +211,7 @@ class ServingLearner implements Learner {
           onClose: async () => {
             if (this.#newest === weights) return;
             await fleet.unloadAdapter(weights.version);
-            await rm(weights.folder, { recursive: true, force: true });
+            if (weights.kind === "adapter") await rm(weights.folder, { recursive: true, force: true });
           },
         }),
       });
@@ -216,6 +219,24 @@ class ServingLearner implements Learner {
       await own.close();
       throw error;
     }
+  }
+
+  /** Written, unless they were already, or on offer in memory. */
+  async #weights(own: Sampler): Promise<Weights> {
+    const { exchange, base, giver } = this.#serving;
+    const { version } = own;
+    if (giver !== undefined) {
+      const { offer } = own;
+      if (offer === undefined) {
+        throw new ConfigError("This learner gives its weights through files: leave transfer out, or learn with torch.");
+      }
+      return { kind: "transfer", version, offer: { host: giver, to: offer.bind(own) } };
+    }
+    if (this.#newest?.version === version) return this.#newest;
+    const folder = join(exchange, `version-${version}`);
+    await rm(folder, { recursive: true, force: true });
+    await this.#inner.export(folder);
+    return base === undefined ? { kind: "reload", version, folder } : { kind: "adapter", version, folder, base };
   }
 
   export(folder: string): Promise<void> {

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { errorMessage } from "../../core/errors.ts";
 import { EngineError } from "../errors.ts";
 import { ServerLost, ServerRefused } from "./http.ts";
-import type { Drawn, Generated, GenerateRequest, Probe, TokenServer } from "./server.ts";
+import type { Drawn, Generated, GenerateRequest, Offering, Probe, TokenServer } from "./server.ts";
 
 export type FleetOptions = {
   /** How long to wait for a server to come back when all are gone; default ten minutes. */
@@ -20,10 +20,12 @@ export type FleetOptions = {
 };
 
 /** What must be in a server before it answers: the model's weights, or an adapter beside them. */
-export type Weights = { readonly folder: string; readonly version: number } & (
-  | { readonly kind: "reload" }
+export type Weights = { readonly version: number } & (
+  | { readonly kind: "reload"; readonly folder: string }
+  /** From a learner's memory. */
+  | { readonly kind: "transfer"; readonly offer: Offering }
   /** `base` is the folder of the model that it was made for. */
-  | { readonly kind: "adapter"; readonly base: string }
+  | { readonly kind: "adapter"; readonly folder: string; readonly base: string }
 );
 
 /** The name of the weights below adapters. */
@@ -197,7 +199,10 @@ export class Fleet {
         if (held) return;
         try {
           if (weights.kind === "reload") await member.server.load(weights.folder, name);
-          else {
+          else if (weights.kind === "transfer") {
+            if (member.server.take === undefined) throw new EngineError("It takes weights from folders only.");
+            await member.server.take(weights.offer, name);
+          } else {
             // An earlier run may have left other weights there.
             if (!member.has.includes(BASE)) await member.server.load(weights.base, BASE);
             member.has.push(BASE);
@@ -206,9 +211,12 @@ export class Fleet {
           member.has.push(name);
         } catch (error) {
           if (!(error instanceof ServerLost)) {
-            throw new EngineError(
-              `${member.server.url} could not load ${weights.folder}: ${errorMessage(error)} It must be able to read that folder: name one on a shared disk with "exchange".`,
-            );
+            const where = weights.kind === "transfer" ? "the learner's weights" : weights.folder;
+            const what =
+              weights.kind === "transfer"
+                ? 'Start it with "saccade vllm start --transfer", where it can reach the learner\'s machine.'
+                : 'It must be able to read that folder: name one on a shared disk with "exchange".';
+            throw new EngineError(`${member.server.url} could not load ${where}: ${errorMessage(error)} ${what}`);
           }
           this.#lose(member, error);
           throw error;

@@ -55,6 +55,12 @@ describe("the command line", () => {
     expect(rich.env.VLLM_ALLOW_RUNTIME_LORA_UPDATING).toBe("1");
   });
 
+  test("takes weights from memory when that is asked for, with the extension that can", () => {
+    const { args } = flagsOf({ transfer: true });
+    expect(args.join(" ")).toContain("--worker-extension-cls saccade_vllm.Extension");
+    expect(args.join(" ")).toContain('--weight-transfer-config {"backend":"saccade"}');
+  });
+
   test("on the CPU computes in float32 and repairs reloads; a server that renders only has no weights to reload", () => {
     const cpu = { ...gpu, cpu: true };
     expect(flagsOf({}, cpu).args.join(" ")).toMatch(/--dtype float32.*--worker-extension-cls saccade_vllm\.Extension/);

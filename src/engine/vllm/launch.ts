@@ -40,6 +40,8 @@ export type VllmOptions = {
   readonly renderOnly?: boolean;
   /** Lets the weights leave the GPU while a learner on the same one works. */
   readonly sleep?: boolean;
+  /** Takes weights from a torch learner's memory. */
+  readonly transfer?: boolean;
   /** Further flags of `vllm serve`, last. */
   readonly flags?: readonly string[];
   /** What the server prints, line by line. */
@@ -125,11 +127,12 @@ export function serveCommand(
   // Features are then normalised pixels in the model's type, whatever the model: a learner takes them as they come.
   args.push("--no-mm-device-do-normalize");
   if (install.cpu) args.push("--dtype", "float32", "--enforce-eager");
-  if (install.cpu && !options.renderOnly) args.push("--worker-extension-cls", EXTENSION_CLASS);
+  if ((install.cpu || options.transfer) && !options.renderOnly) args.push("--worker-extension-cls", EXTENSION_CLASS);
   if (!options.renderOnly) {
     args.push("--enable-scale-out", "--logprobs-mode", "processed_logprobs");
     if (loraRank !== undefined) args.push("--enable-lora", "--max-lora-rank", String(loraRank), "--max-loras", "2");
     if (options.sleep) args.push("--enable-sleep-mode");
+    if (options.transfer) args.push("--weight-transfer-config", JSON.stringify({ backend: "saccade" }));
   }
   args.push(...(options.flags ?? []));
   const env = {

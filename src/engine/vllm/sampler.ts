@@ -89,7 +89,7 @@ export class VllmSampler implements Sampler {
     const ids = Int32Array.from(parts.flatMap((part) => part.ids));
     const logprobs = Float32Array.from(parts.flatMap((part) => part.logprobs));
     const named = parts.flatMap((part) => part.versions);
-    const inPlace = this.#parts.weights().kind === "reload";
+    const inPlace = this.#parts.weights().kind !== "adapter";
     const versions = Int32Array.from(named, (name) => (inPlace ? Number(name) : this.version));
     return {
       ids,

@@ -264,6 +264,39 @@ describe("several servers", () => {
     expect(new Set(versions)).toEqual(new Set(["1"]));
   });
 
+  test("weights from a learner's memory: the server's workers and the giver meet while it is paused", async () => {
+    const server = await testServer();
+    server.override = ({ path }) => (path.startsWith("/get_world_size") ? { body: { world_size: 2 } } : undefined);
+    const fleet = fleetOf([server]);
+    const given: number[] = [];
+    const parcel = { names: ["a"], dtypes: ["float32"], shapes: [[2, 3]] };
+    const offer = {
+      host: "10.0.0.1",
+      to: async (takers: number) => ({
+        ...parcel,
+        port: 4000,
+        backend: "gloo",
+        give: async () => {
+          given.push(takers);
+        },
+      }),
+    };
+    await fleet.generate(request("a"), () => ({ kind: "transfer", version: 3, offer }));
+    const asked = server.asked.filter(({ path }) => /weight/.test(path));
+    expect(asked).toEqual([
+      {
+        path: "/init_weight_transfer_engine",
+        body: { init_info: { host: "10.0.0.1", port: 4000, size: 3, backend: "gloo" } },
+      },
+      { path: "/start_weight_update", body: {} },
+      { path: "/update_weights", body: { update_info: parcel } },
+      { path: "/finish_weight_update", body: {} },
+      { path: "/update_weight_version", body: { new_version: "3" } },
+    ]);
+    expect(given).toEqual([2]);
+    expect([server.controls[0], server.controls.at(-1)]).toEqual(["/pause?mode=keep&clear_cache=true", "/resume"]);
+  });
+
   test("a sequence stays with its server, and moves with its whole prompt when that one dies", async () => {
     const both = [await testServer(), await testServer()];
     const fleet = fleetOf(both);

@@ -5,7 +5,7 @@
 import { z } from "zod";
 import type { Image } from "../../core/image.ts";
 import type { Features } from "../../core/model-input.ts";
-import type { TopLogprob } from "../engine.ts";
+import type { TopLogprob, WeightOffer } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { encodeFeatures } from "./features.ts";
 import { eventReader, HttpClient, type RequestOptions, readAnswer, ServerLost, ServerRefused } from "./http.ts";
@@ -64,6 +64,9 @@ export type Generated = Drawn & {
 
 export type Probe = { readonly model: string; readonly version: string; readonly contextLength: number };
 
+/** How weights in a learner's memory are asked for: its machine, and a snapshot's `offer`. */
+export type Offering = { readonly host: string; readonly to: (takers: number) => Promise<WeightOffer> };
+
 export interface TokenServer {
   readonly url: string;
   /** Asks for what training needs and says what is missing, and how to start the server with it. */
@@ -72,6 +75,8 @@ export interface TokenServer {
   generate(request: GenerateRequest): Promise<Generated>;
   /** New weights from a folder that the server can read, under a name; what was cached of the old ones is gone. */
   load(folder: string, version: string): Promise<void>;
+  /** The same from a learner's memory, where servers of this kind can. */
+  take?(offering: Offering, version: string): Promise<void>;
   loadAdapter(folder: string, name: string): Promise<void>;
   unloadAdapter(name: string): Promise<void>;
   /** The weights leave the GPU, and come back. */
@@ -119,6 +124,7 @@ const info = z.looseObject({
     }),
   }),
 });
+const world = z.looseObject({ world_size: z.int().min(1) });
 const rendered = z.looseObject({
   token_ids: z.array(z.int()),
   features: z
@@ -362,12 +368,36 @@ export class VllmServer implements TokenServer {
     };
   }
 
+  load(folder: string, version: string): Promise<void> {
+    return this.#swap(version, () =>
+      this.#control("/collective_rpc", { method: "reload_weights", kwargs: { weights_path: folder } }),
+    );
+  }
+
+  /** Over a process group that lives as long as the transfer, so that a server which died and came back needs nothing else. */
+  take({ host, to }: Offering, version: string): Promise<void> {
+    return this.#swap(version, async () => {
+      const { world_size: takers } = this.#read(
+        world,
+        await this.#http.get("/get_world_size", { timeoutMs: PROBE_MS }),
+      );
+      const { port, backend, names, dtypes, shapes, give } = await to(takers);
+      const taken = async () => {
+        await this.#control("/init_weight_transfer_engine", { init_info: { host, port, size: takers + 1, backend } });
+        await this.#control("/start_weight_update");
+        await this.#control("/update_weights", { update_info: { names, dtypes, shapes } });
+        await this.#control("/finish_weight_update");
+      };
+      await Promise.all([taken(), give()]);
+    });
+  }
+
   /** Requests that run meanwhile are held, and go on with the new weights from ids that are read anew. */
-  async load(folder: string, version: string): Promise<void> {
+  async #swap(version: string, bring: () => Promise<unknown>): Promise<void> {
     await this.#control("/pause?mode=keep&clear_cache=true");
     this.#sent.clear();
     try {
-      await this.#control("/collective_rpc", { method: "reload_weights", kwargs: { weights_path: folder } });
+      await bring();
       if (this.#cpu) await this.#control("/collective_rpc", { method: "saccade_after_reload" });
       // The pause clears these too where its promise is kept; what the vision tower made of a picture is named by the picture alone.
       await this.#control("/reset_encoder_cache");
