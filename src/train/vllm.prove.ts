@@ -111,8 +111,9 @@ describe.runIf(python)("the quickstart on the real vLLM", () => {
     for (const one of [there, own]) expectNoDrift(one);
     expectOnce(there, STEPS);
     expectOnce(own, 4);
-    const [, [, ours], [, theirs]] = rows;
-    for (const [i, share] of ours.entries()) expect(Math.abs((theirs[i] as number) - share)).toBeLessThanOrEqual(0.03);
+    // Sampled play is what was trained. 1,024 lakes tell shares apart that differ by 0.02.
+    const [, [, [ours = 0]], [, [theirs = 1]]] = rows;
+    expect(Math.abs(theirs - ours)).toBeLessThanOrEqual(0.03);
   });
 
   test("two servers, one of which is killed −9 in the middle of play: nothing is lost, nothing is trained twice", async () => {
