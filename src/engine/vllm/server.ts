@@ -105,7 +105,7 @@ export type Rendered = {
 
 const GENERATE = "/inference/v1/generate";
 const CONTROL_MS = 600_000;
-const PROBE_MS = 30_000;
+const PROBE_MS = 120_000;
 /** vLLM clamps a bias to this. Among logits of a sane size it leaves nothing. */
 const BAN = -100;
 /** Pictures that a server is believed to hold; its own cache is larger. */

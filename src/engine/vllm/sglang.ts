@@ -14,7 +14,7 @@ import { HttpClient, readAnswer, ServerRefused } from "./http.ts";
 import type { Generated, GenerateRequest, Probe, ServerOptions, TokenServer } from "./server.ts";
 
 const CONTROL_MS = 600_000;
-const PROBE_MS = 30_000;
+const PROBE_MS = 120_000;
 const BAN = -100;
 
 const models = z.looseObject({
