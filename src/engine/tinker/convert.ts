@@ -4,7 +4,7 @@ import type { Image } from "../../core/image.ts";
 import type { ModelInput } from "../../core/model-input.ts";
 import { encodePng } from "../../images/png.ts";
 import * as api from "../../tinker/index.ts";
-import type { Datum, LoraSpec, Loss, OptimizerParams } from "../engine.ts";
+import type { Datum, LoraSpec, OptimizerParams } from "../engine.ts";
 import type { PolicyLoss } from "../losses.ts";
 
 /** A frame is shown turn after turn. */
@@ -96,6 +96,3 @@ export function loraOf(lora: LoraSpec | undefined): api.LoraConfig {
   }
   return { rank, train_attn: attention, train_mlp: mlp, train_unembed: false };
 }
-
-/** What a learner on this wire can compute itself. */
-export type WireLoss = Exclude<Loss, { name: "value" | "custom" }>;

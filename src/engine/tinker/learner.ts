@@ -22,8 +22,16 @@ import type {
   StepReport,
 } from "../engine.ts";
 import { EngineError, EngineLost } from "../errors.ts";
-import { checkDatum, checkLoss, type MetricSums, meanMetrics, mergeMetrics, policyLoss } from "../losses.ts";
-import { adamOf, datumOf, loraOf, lossConfig, type WireLoss } from "./convert.ts";
+import {
+  checkDatum,
+  checkLoss,
+  type MetricSums,
+  meanMetrics,
+  mergeMetrics,
+  type PolicyLoss,
+  policyLoss,
+} from "../losses.ts";
+import { adamOf, datumOf, loraOf, lossConfig } from "./convert.ts";
 import { TinkerSampler } from "./sampler.ts";
 import { asEngine, type TinkerServer } from "./server.ts";
 
@@ -203,7 +211,7 @@ export class TinkerLearner implements Learner {
     return this.#server.own !== undefined;
   }
 
-  #learn(data: readonly Datum[], loss: WireLoss): Promise<LossReport> {
+  #learn(data: readonly Datum[], loss: PolicyLoss): Promise<LossReport> {
     const config = lossConfig(loss);
     const ready = () => this.#see(data);
     return this.#run(async (client) => {
@@ -216,7 +224,7 @@ export class TinkerLearner implements Learner {
   }
 
   /** The server's sum where it gives one that is a sum; metrics from the log-probabilities, as every engine computes them. */
-  #report(output: ForwardBackwardOutput, data: readonly Datum[], loss: WireLoss): LossReport {
+  #report(output: ForwardBackwardOutput, data: readonly Datum[], loss: PolicyLoss): LossReport {
     const outputs = logprobsOf(output, data);
     const metrics: MetricSums = {};
     let [sum, tokens] = [0, 0];
