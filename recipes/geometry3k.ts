@@ -1,6 +1,6 @@
 /**
- * geometry3k after SkyRL: a diagram, a tool that scores answers, and a second try. The model reads an angle off a 64×64 picture (four tokens) and says the other; the verdict tells whether the
- * right number is larger or smaller. The warm start imitates a player who guesses in more than half of the turns; reward then separates looking from guessing.
+ * geometry3k after SkyRL: a diagram, a tool that scores answers, and a second try. The model finds an angle in a 64×64 picture (four tokens); the verdict tells whether the right number is
+ * larger or smaller. The warm start imitates a player who guesses in half of the turns; reward then separates looking from guessing.
  */
 import { defineRecipe } from "saccade";
 
@@ -14,7 +14,7 @@ export default defineRecipe({
         kinds: ["angles"],
         size: 64,
         step: 10,
-        turn: 0,
+        turn: 8,
         choices: 0,
         verdict: "direction",
         form: "tags",
@@ -24,8 +24,8 @@ export default defineRecipe({
     },
   ],
   warmStart: {
-    episodes: 12_000,
-    noise: 0.6,
+    episodes: 40_000,
+    noise: 0.5,
     batch: 32,
     optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.002 },
   },
@@ -36,7 +36,7 @@ export default defineRecipe({
   sampling: { temperature: 1, maxTokens: 56, contextTokens: 384 },
   loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28, entropy: 0.003 },
   optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
-  evaluate: { every: 20, seeds: [1_000_000_000, 1_000_000_255] },
+  evaluate: { every: 20, seeds: [1_000_000_000, 1_000_000_511] },
   sight: { every: 20 },
   expect: "not yet run to its end here",
 });
