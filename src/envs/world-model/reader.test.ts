@@ -2,8 +2,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { type Placed, readClaims } from "./reader.ts";
+import { matchClaims } from "./score.ts";
 import { describePlaces } from "./speak.ts";
-import { drawThings, SETS } from "./test-descriptions.ts";
+import { drawThings, GUEST, SETS } from "./test-descriptions.ts";
 
 const THINGS = { goal: ["flag", "exit"], hole: ["pit"], box: ["crate"] };
 
@@ -97,3 +98,23 @@ test.each(SETS)(
     expect(right / 2000, misread.slice(0, 12).join("\n")).toBeGreaterThanOrEqual(0.95);
   },
 );
+
+test("2,000 descriptions of a hand that never helped to mend the reader are scored as they were meant", () => {
+  const random = new NumpyRandom(12);
+  let [exact, agreement] = [0, 0];
+  const misread: string[] = [];
+  for (let i = 0; i < 2000; i++) {
+    const said = drawThings(random).map((thing, k) => GUEST.say(thing, random, k));
+    const text = said.map((one) => one.text).join(" ");
+    const meant = said.flatMap((one) => one.claims);
+    const claims = readClaims(text, THINGS);
+    const same = claims.map(short).sort().join() === meant.map(short).sort().join();
+    exact += Number(same);
+    // What a claim leaves out is no fault: each is compared with what was meant, axis by axis.
+    agreement += same ? 1 : matchClaims(claims, meant, { goal: 1, hole: 1 }).f1;
+    if (!same)
+      misread.push(`${text}\n    meant ${meant.map(short).join(", ")}\n    read  ${claims.map(short).join(", ")}`);
+  }
+  console.log(`a guest: ${exact / 2000} read exactly, agreement ${agreement / 2000}`);
+  expect(agreement / 2000, misread.slice(0, 12).join("\n")).toBeGreaterThanOrEqual(0.95);
+});

@@ -194,3 +194,59 @@ const talker: Hand = {
 };
 
 export const SETS: readonly Hand[] = [explorer, reporter, talker];
+
+const PLACE_UP: Record<Vertical, readonly string[]> = {
+  above: ["above me", "north of my position", "up from where I am", "on a row above mine", "higher than the player"],
+  below: ["below me", "south of my position", "down from where I am", "on a row below mine", "lower than the player"],
+  "same row": ["in my row", "in the same row as I am", "level with me", "on the row of the player"],
+};
+const PLACE_ACROSS: Record<Horizontal, readonly string[]> = {
+  left: ["to the left", "left of me", "on the left side", "west of my position", "in a column to my left"],
+  right: ["to the right", "right of me", "on the right side", "east of my position", "in a column to my right"],
+  "same column": ["in my column", "in the same column as I am", "in the column of the player"],
+};
+
+/** Written last, after the reader was finished; never used to mend it. */
+export const GUEST: Hand = {
+  name: "a guest",
+  say(thing, random, index) {
+    const pick = picker(random);
+    const { kind, vertical: v, horizontal: h } = thing;
+    const first = kind === "goal" || index === 1;
+    const name = `${kind === "goal" ? "the" : first ? "a" : pick(["a second", "another", "one more"])} ${pick(kind === "goal" ? ["goal", "exit", "flag"] : ["hole", "pit"])}`;
+    const [up, across] = [pick(PLACE_UP[v]), pick(PLACE_ACROSS[h])];
+    const verb = pick(["is", "lies", "will be", "should be", "can be seen"]);
+    const whole = [
+      `${name} ${verb} ${up} and ${across}`,
+      `${name} ${verb} ${across}, ${up}`,
+      `relative to me, ${name} ${verb} ${up}, ${across}`,
+      `${across}, ${up}, there is ${name}`,
+      `I see ${name} ${across}; it is also ${up}`,
+      `${name} ${verb} ${up}. It is ${across}`,
+      `${up}: ${name}, and it is ${across}`,
+      `at the moment ${name} ${verb} ${across} and at the same time ${up}`,
+    ];
+    if (v !== "same row") {
+      whole.push(
+        `${name} is not ${pick(PLACE_UP[OPPOSITE[v] as Vertical])} but ${up}, and it is ${across}`,
+        `${name} is ${across}, and not ${OPPOSITE[v]} me, it is ${up}`,
+      );
+    }
+    if (h !== "same column") {
+      whole.push(`${name} is ${across} instead of ${pick(PLACE_ACROSS[OPPOSITE[h] as Horizontal])}, and ${up}`);
+    }
+    if (v !== "same row" && h !== "same column") {
+      whole.push(
+        `I am ${OPPOSITE[v]} ${name} and to its ${OPPOSITE[h]}`,
+        `${name} is ${v === "above" ? "up" : "down"} and ${h} from here`,
+      );
+    }
+    const said = whole.map((text): Said => ({ text: sentence(text), claims: [thing] }));
+    return pick([
+      ...said,
+      { text: sentence(`${name} ${verb} ${up}`), claims: [{ kind, vertical: v }] },
+      { text: sentence(`somewhere ${across} there is ${name}`), claims: [{ kind, horizontal: h }] },
+      { text: sentence(`I see ${name}, I can't say where`), claims: [] },
+    ]);
+  },
+};
