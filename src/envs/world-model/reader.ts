@@ -193,6 +193,9 @@ class Reader {
       this.#endSentence();
     } else if (word === ",") {
       this.#pause();
+    } else if ((word === "instead" && this.#word(1) === "of") || (word === "rather" && this.#word(1) === "than")) {
+      this.#negated = true;
+      this.#at += 1;
     } else if (CONTRAST.has(word)) {
       this.#negated = false;
     } else if (NEGATIONS.has(word) && !STILL_POSITIVE.has(this.#word(1))) {
@@ -331,12 +334,29 @@ class Reader {
     }
     if (word === "vertically" && first.startsWith("align")) return found(["same column"], 2);
     if (word === "horizontally" && first.startsWith("align")) return found(["same row"], 2);
+    // "the row of the player", "the column I am in": whose it is follows.
+    if ((word === "row" || word === "column") && (this.#isOfThing() || this.#isMine())) {
+      return found([word === "row" ? "same row" : "same column"], this.#isMine() ? 3 : 1);
+    }
     if (word !== "same" && !POSSESSIVE.has(word) && !/^(player|agent|figure)'s$/.test(word)) return undefined;
     if (first === "vertical" && second === "line") return found(["same column"], 3);
     if (first === "horizontal" && second === "line") return found(["same row"], 3);
     if (COLUMNS.has(first)) return found(["same column"], 2);
     if (ROWS.has(first)) return found(["same row"], 2);
     return word === "same" && CELLS.has(first) ? found(["same row", "same column"], 2) : undefined;
+  }
+
+  /** "row of the player" */
+  #isOfThing(): boolean {
+    if (this.#word(1) !== "of") return false;
+    let at = this.#at + 2;
+    while (DETERMINERS.has(this.#words[at]?.text ?? "")) at += 1;
+    return this.#thingAt(at) !== undefined;
+  }
+
+  /** "row I am in", "column I stand on" */
+  #isMine(): boolean {
+    return PLAYER.has(this.#word(1)) && COPULAS.has(this.#word(2));
   }
 
   /** What the direction just read is seen from; moves past it. */
