@@ -390,7 +390,9 @@ class Reader {
     if (text() === "-") at += 1;
     if (WORD_VALUE.has(text())) at += 1;
     if (text() === "most") return true;
-    const edge = set("top bottom upper lower left right").has(this.#word(-1));
+    // "the upper row" is a row of the board, "an upper row" one above.
+    const some = this.#word(-2) === "a" || this.#word(-2) === "an";
+    const edge = !some && set("top bottom upper lower left right").has(this.#word(-1));
     if (ABSOLUTE.has(text()) || (edge && (ROWS.has(text()) || COLUMNS.has(text())))) return true;
     if (!LINKS.has(text())) return false;
     at += 1;
