@@ -13,8 +13,8 @@ type Strategy = (typeof STRATEGIES)[number];
 type World = (typeof WORLDS)[number];
 const SEEDS = [0, 1, 2];
 /** Tokens through the policy's learner, in each phase. */
-const WARM_TOKENS = 1_200_000;
-const REWARDED_TOKENS = 750_000;
+const WARM_TOKENS = 480_000;
+const REWARDED_TOKENS = 220_000;
 const GROUPS = 64;
 const NOISE = 0.2;
 /** Mean tokens of a demonstration with that noise, prompt and pictures included. */

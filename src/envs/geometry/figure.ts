@@ -73,6 +73,14 @@ export function drawFigure(figure: Figure, size: number): Drawing | undefined {
   for (const [a, b] of figure.arrows ?? []) arrowHead(canvas, at(a), at(b), size / 30, stroke);
   for (const [a, b] of figure.ticks ?? []) tick(canvas, at(a), at(b), size / 40, stroke);
 
+  // The squares of right angles are lines that labels must not touch either.
+  const square = (arms: readonly [string, string, string]) => {
+    const [from, corner, to] = arms.map(at) as [Point, Point, Point];
+    const reach = Math.min(distance(from, corner), distance(to, corner));
+    return squareOf(from, corner, to, Math.min(reach * 0.45, size / 18));
+  };
+  for (const { arms, right } of figure.angles ?? []) if (right) lines.push(...square(arms));
+
   const labels: (Box & { text: string })[] = [];
   const place = (text: string, spots: readonly Point[], ring: boolean): boolean => {
     const box = Canvas.measure(text, font);
@@ -92,8 +100,8 @@ export function drawFigure(figure: Figure, size: number): Drawing | undefined {
     const [from, corner, to] = arms.map(at) as [Point, Point, Point];
     const reach = Math.min(distance(from, corner), distance(to, corner));
     const radius = Math.min(reach * 0.45, size / (small ? 8 : 9));
-    if (right) corners(canvas, from, corner, to, Math.min(radius, size / 18), stroke);
-    else arc(canvas, from, corner, to, radius, stroke);
+    if (!right) arc(canvas, from, corner, to, radius, stroke);
+    else for (const { a, b } of square(arms)) canvas.line(...a, ...b, INK, { width: Math.max(1, stroke * 0.7) });
     if (label === undefined) continue;
     const [ux, uy] = bisector(from, corner, to);
     const spots: Point[] = [];
@@ -229,11 +237,14 @@ function bisector(from: Point, corner: Point, to: Point): Point {
   return [Math.cos(middle), Math.sin(middle)];
 }
 
-function corners(canvas: Canvas, from: Point, corner: Point, to: Point, side: number, stroke: number): void {
-  const [u, v] = [from, to].map((arm) => towards(corner, arm, side)) as [Point, Point];
+/** The two sides of the small square in a right angle. */
+function squareOf(from: Point, corner: Point, to: Point, side: number): readonly Line[] {
+  const [u, v] = [towards(corner, from, side), towards(corner, to, side)];
   const opposite: Point = [u[0] + v[0] - corner[0], u[1] + v[1] - corner[1]];
-  for (const end of [u, v])
-    canvas.line(end[0], end[1], opposite[0], opposite[1], INK, { width: Math.max(1, stroke * 0.7) });
+  return [
+    { a: u, b: opposite },
+    { a: v, b: opposite },
+  ];
 }
 
 function towards(from: Point, to: Point, length: number): Point {
