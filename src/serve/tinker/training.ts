@@ -15,8 +15,10 @@ import { promptOf, visionIds } from "./prompt.ts";
 import type { Samplers } from "./samplers.ts";
 import type { LoadRequest, OptimRequest, SaveRequest } from "./schemas.ts";
 
-/** Optimizer steps between two snapshots. */
-const SNAPSHOT_STEPS = 50;
+/** A snapshot is due when the work since the last took so many times as long as writing one: it costs a twentieth, and so little is done again. */
+const SNAPSHOT_WORTH = 20;
+/** How long one takes, until it is known. */
+const SNAPSHOT_MS = 25;
 /** Results of before a snapshot are kept for a client that was away. */
 const KEPT_SECONDS = 3600;
 /** Weights that were saved without a name: so many of a model are kept. */
@@ -48,7 +50,9 @@ export class TrainedModel {
   readonly #row: ModelRow;
   #queue: Promise<unknown> = Promise.resolve();
   #waiting = 0;
-  #steps = 0;
+  /** Milliseconds: of work since the last snapshot, and of writing that one. */
+  #worked = 0;
+  #snapshotMs = SNAPSHOT_MS;
   #isSnapshotDue = false;
   /** Since the last snapshot. */
   #finished: Finished[] = [];
@@ -96,7 +100,9 @@ export class TrainedModel {
     const before = readOutcome(operation);
     let outcome = before;
     if (outcome === undefined) {
+      const began = performance.now();
       outcome = await this.#work(operation).catch(failure);
+      this.#worked += performance.now() - began;
       // Told once, it stays so: a replay must not do what a client believes undone.
       if (isFailure(outcome)) this.#record({ position, outcome });
     }
@@ -105,7 +111,8 @@ export class TrainedModel {
     this.#finished.push({ position, outcome });
     // No gradient is waiting.
     const isClean = (kind === "optim_step" || kind === "load_weights") && !isFailure(outcome);
-    if (isClean && this.#isSnapshotDue) await this.#snapshot(position);
+    const isDue = this.#isSnapshotDue || this.#worked > SNAPSHOT_WORTH * this.#snapshotMs;
+    if (isClean && isDue) await this.#snapshot(position);
     return outcome;
   }
 
@@ -166,8 +173,6 @@ export class TrainedModel {
     };
     const { gradNorm, applied } = await this.#learner.step(optimizer);
     if (!applied) throw new DataError("The gradient is not finite: the step was not applied and the gradient is gone.");
-    this.#steps += 1;
-    this.#isSnapshotDue ||= this.#steps % SNAPSHOT_STEPS === 0;
     return { json: { metrics: { grad_norm: gradNorm }, type: "optim_step" } };
   }
 
@@ -247,6 +252,7 @@ export class TrainedModel {
   /** What can't be written is tried again after the next step. */
   async #snapshot(position: number): Promise<void> {
     const { journal, store } = this.#shop;
+    const began = performance.now();
     let folder: string;
     try {
       folder = await this.#write(["snapshots"], position, (to) => this.#learner.checkpoint(to));
@@ -263,6 +269,8 @@ export class TrainedModel {
     });
     this.#finished = [];
     this.#isSnapshotDue = false;
+    this.#worked = 0;
+    this.#snapshotMs = performance.now() - began;
     const all = join(store, safe(this.id), "snapshots");
     for (const old of await readdir(all)) {
       if (Number(old) < position) await rm(join(all, old), { recursive: true, force: true });
