@@ -37,7 +37,7 @@ def write_data(root: Path) -> None:
         {"messages": [{"role": "user", "content": f"Name a {thing}."}, {"role": "assistant", "content": answer}]}
         for thing, answer in [("colour", "Red."), ("number", "Seven."), ("place", "The lake."), ("goal", "The door.")] * 64
     ]
-    for split, rows in {"train": conversations, "test": conversations[:32]}.items():
+    for split, rows in {"train": conversations, "test": conversations[:128]}.items():
         save("HuggingFaceH4/no_robots", split, rows)
     with open(root / "conversations.jsonl", "w") as file:
         file.writelines(json.dumps(row) + "\n" for row in conversations)

@@ -18,7 +18,7 @@ test("clients of a killed server go on, and end with the weights of an undisturb
     await createServable(model);
     const plan = { model, clients: 4, sdks: python ? 1 : 0, python, steps: 12, kills: [] };
     const calm = await live({ ...plan, store: join(root, "calm") });
-    const killed = await live({ ...plan, store: join(root, "killed"), kills: [400, 700] });
+    const killed = await live({ ...plan, store: join(root, "killed"), kills: [300, 20] });
     expect(killed.kills).toBe(2);
     expect(killed.broken).toEqual([]);
     const said = ({ clients }: typeof calm) => clients.map(({ losses, tokens }) => ({ losses, tokens }));

@@ -14,6 +14,7 @@ import { Image } from "../../core/image.ts";
 import { encodePng } from "../../images/png.ts";
 import { type Served, serveTiny } from "../test-serve.ts";
 
+const KEY = "tml-a-key-of-24-characters";
 const python = process.env.SACCADE_TINKER_PYTHON;
 const older = process.env.SACCADE_TINKER_OLDER;
 const required = (process.env.SACCADE_REQUIRE ?? "").split(",");
@@ -27,6 +28,11 @@ test.runIf(required.includes("tinker"))("the Tinker SDKs are there when they are
     "0.25.0",
   ]);
 });
+
+function environment(version: string): NodeJS.ProcessEnv {
+  const path = version === "0.36.0" ? {} : { PYTHONPATH: join(older as string, version) };
+  return { ...process.env, TINKER_TELEMETRY: "1", HF_HUB_OFFLINE: "1", ...path };
+}
 
 type Findings = {
   version: string;
@@ -67,18 +73,13 @@ describe.each(versions)("the official SDK %s", (version) => {
   let served: Served;
   let found: Findings;
   beforeAll(async () => {
-    served = await serveTiny({ key: "tml-a-key-of-24-characters" });
+    served = await serveTiny({ key: KEY });
     const picture = join(served.root, "picture.png");
     const data = Uint8Array.from({ length: 64 * 64 * 3 }, (_, i) => (i * 13) % 256);
     await writeFile(picture, encodePng(new Image(64, 64, data)));
     const script = fileURLToPath(new URL("../../../python/tinker_sdk.py", import.meta.url));
     const { stdout } = await promisify(execFile)(python as string, [script, served.url, picture], {
-      env: {
-        ...process.env,
-        TINKER_TELEMETRY: "1",
-        HF_HUB_OFFLINE: "1",
-        ...(version !== "0.36.0" && { PYTHONPATH: join(older as string, version) }),
-      },
+      env: environment(version),
       maxBuffer: 64 * 1024 * 1024,
     });
     found = JSON.parse(stdout.trim().split("\n").at(-1) as string) as Findings;

@@ -18,7 +18,7 @@ export type Plan = {
   readonly sdks: number;
   readonly python: string;
   readonly steps: number;
-  /** Milliseconds from when the server answers to its end. */
+  /** Kills are spread over the steps of our clients; each falls so many milliseconds after its step was done. */
   readonly kills: readonly number[];
 };
 export type Client = { readonly model: string; readonly losses: readonly number[]; readonly tokens: readonly number[] };
@@ -42,8 +42,12 @@ export async function live(plan: Plan): Promise<Story> {
   const url = `http://127.0.0.1:${port}`;
   let server = await start(plan, port);
   let isDone = false;
+  let steps = 0;
+  const onStep = () => {
+    steps += 1;
+  };
   const working = Promise.all([
-    ...Array.from({ length: plan.clients }, (_, i) => train(url, i, plan.steps)),
+    ...Array.from({ length: plan.clients }, (_, i) => train(url, i, plan.steps, onStep)),
     ...Array.from({ length: plan.sdks }, (_, i) => trainWithSdk(plan, url, plan.clients + i)),
   ]).finally(() => {
     isDone = true;
@@ -53,7 +57,9 @@ export async function live(plan: Plan): Promise<Story> {
   let count = 0;
   let seen = 0;
   const broken: string[] = [];
-  for (const after of kills) {
+  for (const [i, after] of kills.entries()) {
+    const due = (i / kills.length) * plan.clients * plan.steps;
+    while (steps < due && !isDone) await pause(5);
     await pause(after);
     if (isDone) break;
     await kill(server);
@@ -90,7 +96,7 @@ async function kill(child: ChildProcess): Promise<void> {
   await ended;
 }
 
-async function train(url: string, index: number, steps: number): Promise<Client> {
+async function train(url: string, index: number, steps: number, onStep: () => void): Promise<Client> {
   const service = new ServiceClient({ base_url: url, api_key: "tml-any", patience_ms: 1_200_000 });
   const client = await service.createLoraTrainingClient("policy", { rank: 2, seed: index });
   const losses: number[] = [];
@@ -100,6 +106,7 @@ async function train(url: string, index: number, steps: number): Promise<Client>
     const move = client.optimStep({ learning_rate: 0.01 });
     losses.push((await learn).metrics["loss:sum"] as number);
     await move;
+    onStep();
     if (step % 3 === 2) await client.saveState("state");
     if (step === steps >> 1) sampler = await client.saveWeightsAndGetSamplingClient();
   }
