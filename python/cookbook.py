@@ -80,7 +80,8 @@ def conversation() -> list[dict]:
     kind = random.randrange(5)
     if kind == 0:
         question = random.choice(["How many corners has a triangle?", "How many legs has a dog?"])
-        return [*MathEnv.standard_fewshot_prefix(), ask(question + SUFFIX), say("\\boxed{%d}" % random.randint(1, 5))]
+        suffix = random.choice([SUFFIX, MathEnv.question_suffix()])
+        return [*MathEnv.standard_fewshot_prefix(), ask(question + suffix), say("\\boxed{%d}" % random.randint(1, 5))]
     if kind == 1:
         x, y = random.randint(0, 100), random.randint(0, 100)
         prefix = [ask("What is 4 + 5?"), say("9")]
