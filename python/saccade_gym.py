@@ -8,7 +8,8 @@ observation in words, and answers with an action in <action> tags. A reply witho
 
 POST /connect {env_config: {env?, options?}, seed?, key?} → {session_id}; POST /call {session_id, method, params, call?} with method system_prompt, reset,
 step or close; GET /sessions; GET /health. Bodies are multipart: a part `data` of JSON, pictures as PNG in parts `images`. A call that carries a number is
-done once: the same number gives the same answer again. Each session has a thread of its own, since some renderers belong to the thread that made them.
+done once: the same number gives the same answer again. Each session has a process of its own: libraries that draw are seldom safe among threads, one that
+hangs can be ended, and there is more than one core.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ import hmac
 import ipaddress
 import json
 import math
+import multiprocessing
 import os
 import re
 import secrets
+import signal
 import socket
 import struct
 import sys
 import threading
 import time
 import zlib
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.connection import Connection
 from typing import Any
 
 import gymnasium as gym
@@ -42,8 +46,13 @@ LEAST_KEY = 16
 ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL)
 WORDS_OF_OBSERVATION = 2000
 
+CLOSE_SECONDS = 5
+
 Json = dict[str, Any]
 Answer = tuple[Json, list[bytes]]
+
+# A server that has threads must not fork itself.
+CONTEXT = multiprocessing.get_context("forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn")
 
 
 class Refused(Exception):
@@ -52,6 +61,13 @@ class Refused(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+class Lost(Refused):
+    """The environment is gone, and its session with it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(500, message)
 
 
 class Unreadable(Exception):
@@ -217,6 +233,9 @@ class Playing:
         self.turns = 0
         self.under_way = False
 
+    def system_prompt(self, _: None) -> Answer:
+        return {"obs": instruction(self.space, self.settings, self.task)}, []
+
     def reset(self, seed: int) -> Answer:
         self.observation, info = self.env.reset(seed=seed)
         self.total, self.turns, self.under_way = 0.0, 0, True
@@ -264,14 +283,85 @@ class Playing:
         return in_words(self.observation), []
 
 
+# A process for it
+
+
+def work(pipe: Connection, name: str, options: Json, settings: Settings) -> None:
+    """What runs in a session's process: calls come in by the pipe and answers go out, until its other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # No window, whatever the renderer is.
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    playing: Playing | None = None
+    asked: tuple[str, Any] = ("system_prompt", None)
+    while True:
+        try:
+            playing = playing or Playing(name, options, settings)
+            method, argument = asked
+            pipe.send((200, getattr(playing, method)(argument)))
+        except Refused as error:
+            pipe.send((error.status, str(error)))
+        except Exception as error:  # an environment may throw anything
+            pipe.send((500, f"{type(error).__name__}: {error}"))
+        try:
+            asked = pipe.recv()
+        except (EOFError, OSError):
+            break
+    if playing is not None:
+        playing.env.close()
+
+
+class Worker:
+    def __init__(self, name: str, options: Json, settings: Settings) -> None:
+        self.seconds = settings.call_seconds
+        self.pipe, theirs = CONTEXT.Pipe()
+        self.process = CONTEXT.Process(target=work, args=(theirs, name, options, settings), daemon=True)
+        self.process.start()
+        theirs.close()
+        try:
+            self.prompt = self.receive()
+        except Refused:
+            self.end()
+            raise
+
+    def ask(self, method: str, argument: Any) -> Answer:
+        try:
+            self.pipe.send((method, argument))
+        except OSError:
+            raise Lost("The environment's process died.") from None
+        return self.receive()
+
+    def receive(self) -> Answer:
+        try:
+            if not self.pipe.poll(self.seconds):
+                raise Lost(f"The environment gave no answer within {self.seconds:g} s.")
+            status, answer = self.pipe.recv()
+        except (EOFError, OSError):
+            raise Lost("The environment's process died.") from None
+        if status != 200:
+            raise Refused(status, answer)
+        done: Answer = answer
+        return done
+
+    def end(self) -> None:
+        """It may close by itself; one that hangs is killed. Nobody waits for either."""
+        self.pipe.close()
+        threading.Thread(target=self.bury, daemon=True).start()
+
+    def bury(self) -> None:
+        self.process.join(CLOSE_SECONDS)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.process.close()
+
+
 # Sessions
 
 
 @dataclass
 class Session:
     id: str
-    playing: Playing
-    thread: ThreadPoolExecutor
+    worker: Worker
     created: float = field(default_factory=time.time)
     used: float = field(default_factory=time.time)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -324,24 +414,21 @@ class Sessions:
             if len(self.open) + self.opening >= self.settings.sessions:
                 raise Refused(503, f"All {self.settings.sessions} sessions are taken; close some, or wait.")
             self.opening += 1
-        thread = ThreadPoolExecutor(1)
         try:
-            playing = thread.submit(Playing, name, {**self.settings.options, **options}, self.settings).result(self.settings.call_seconds)
-            session = Session(secrets.token_hex(16), playing, thread)
-            data: Json = {"session_id": session.id}
-            images: list[bytes] = []
-            if seed is not None:
-                first, images = self.within(session, playing.reset, seed)
-                data.update(first)
+            session = Session(secrets.token_hex(16), Worker(name, {**self.settings.options, **options}, self.settings))
             with self.lock:
                 self.open[session.id] = session
-            return data, images
-        except Exception:
-            thread.shutdown(wait=False)
-            raise
         finally:
             with self.lock:
                 self.opening -= 1
+        first: Answer = ({}, [])
+        if seed is not None:
+            try:
+                first = session.worker.ask("reset", seed)
+            except Refused:
+                self.end(session)
+                raise
+        return {"session_id": session.id, **first[0]}, first[1]
 
     def call(self, data: Json) -> Answer:
         method, params, number = data.get("method"), data.get("params") or {}, data.get("call")
@@ -362,44 +449,33 @@ class Sessions:
                 session.call, session.asked = number, asked
             try:
                 session.answer = self.perform(session, method, params)
-            except Exception as error:
+            except Refused as error:
                 session.answer = error
+                if isinstance(error, Lost):
+                    self.end(session)
             session.used = time.time()
             return given(session.answer)
 
     def perform(self, session: Session, method: Any, params: Json) -> Answer:
-        playing = session.playing
         if method == "system_prompt":
-            return {"obs": instruction(playing.space, self.settings, playing.task)}, []
+            return session.worker.prompt
         if method == "reset":
-            return self.within(session, playing.reset, check_seed(params.get("seed")))
+            return session.worker.ask("reset", check_seed(params.get("seed")))
         if method == "step":
             reply = params.get("action_str")
             if not isinstance(reply, str):
                 raise Refused(400, "params.action_str is the reply, a text.")
-            return self.within(session, playing.step, reply)
+            return session.worker.ask("step", reply)
         if method == "close":
             self.end(session)
             return {"closed": True}, []
         raise Refused(400, "method is system_prompt, reset, step or close.")
 
-    def within(self, session: Session, work: Any, argument: Any) -> Answer:
-        try:
-            answer: Answer = session.thread.submit(work, argument).result(self.settings.call_seconds)
-            return answer
-        except TimeoutError:
-            # The thread can't be ended; nobody waits for it any more.
-            with self.lock:
-                self.open.pop(session.id, None)
-            session.thread.shutdown(wait=False, cancel_futures=True)
-            raise Refused(500, f"The environment gave no answer within {self.settings.call_seconds:g} s.") from None
-
     def end(self, session: Session) -> None:
         with self.lock:
             if self.open.pop(session.id, None) is None:
                 return
-        session.thread.submit(session.playing.env.close)
-        session.thread.shutdown(wait=False)
+        session.worker.end()
 
     def list(self) -> Json:
         now, idle = time.time(), self.settings.idle_seconds
@@ -599,7 +675,7 @@ def main() -> None:
     parser.add_argument("--task", default="", help="what the model is told to do")
     parser.add_argument("--observe", choices=["image", "text", "both"], default="image")
     parser.add_argument("--max-turns", type=int, default=1000)
-    parser.add_argument("--sessions", type=int, default=256, help="most at a time")
+    parser.add_argument("--sessions", type=int, default=64, help="most at a time; each is a process")
     parser.add_argument("--idle-seconds", type=float, default=1800, help="after which an unused session is closed")
     parser.add_argument("--call-seconds", type=float, default=600, help="after which a call that hangs ends its session")
     given = parser.parse_args()
@@ -611,8 +687,8 @@ def main() -> None:
             gym.spec(name)
         except Exception as error:
             parser.error(f"{name}: {error}")
-    # No window, whatever the renderer is.
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    if CONTEXT.get_start_method() == "forkserver":
+        CONTEXT.set_forkserver_preload(["gymnasium", "numpy"])
     settings = Settings(
         envs=given.envs,
         options=dict(given.option),

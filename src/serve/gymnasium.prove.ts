@@ -1,6 +1,6 @@
 /**
  * `npm run prove -- gymnasium`: 1,000 episodes on the Gymnasium server, over sessions that come and go, leave nothing behind: no memory, no thread, no open
- * file, no session.
+ * file, no process, no session.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
@@ -23,6 +23,14 @@ async function episode(env: Env, seed: number): Promise<void> {
   }
 }
 
+/** Children, and theirs. */
+function processesUnder(pid: number): number {
+  const children = readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+    readFileSync(`/proc/${pid}/task/${thread}/children`, "utf8").trim().split(" ").filter(Boolean).map(Number),
+  );
+  return children.reduce((sum, child) => sum + 1 + processesUnder(child), 0);
+}
+
 test("1,000 episodes of CartPole leave nothing behind", async () => {
   const server = await startGym(["CartPole-v1"]);
   try {
@@ -33,6 +41,7 @@ test("1,000 episodes of CartPole leave nothing behind", async () => {
         mib: figure("VmRSS") / 1024,
         threads: figure("Threads"),
         files: readdirSync(`/proc/${server.pid}/fd`).length,
+        processes: processesUnder(server.pid),
       };
     };
     const points: ReturnType<typeof use>[] = [];
@@ -48,6 +57,8 @@ test("1,000 episodes of CartPole leave nothing behind", async () => {
         num_sessions: number;
       };
       expect(sessions).toBe(0);
+      // A session's process ends by itself a moment after its session; two helpers of Python's stay.
+      await expect.poll(() => processesUnder(server.pid), { timeout: 30_000 }).toBeLessThanOrEqual(2);
       points.push(use());
       console.log(`episodes ${from + 100}: ${JSON.stringify(points.at(-1))}`);
     }
