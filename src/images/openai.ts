@@ -86,7 +86,7 @@ function nested(extra: JsonObject | undefined, key: string): JsonObject {
 type ReadImage = (url: string) => Promise<Image>;
 
 /** `readImage` finds a picture by its address; by default it must be inside, as a data URI. */
-export async function fromOpenAI(wire: unknown, readImage: ReadImage = readDataUri): Promise<Message[]> {
+export async function fromOpenAI(wire: unknown, readImage: ReadImage = (url) => readDataUri(url)): Promise<Message[]> {
   if (!Array.isArray(wire)) throw new DataError("messages must be a list of chat messages.");
   return Promise.all(wire.map((message, i) => readMessage(message, `messages[${i}]`, readImage)));
 }
@@ -146,7 +146,8 @@ async function readImagePart(fields: Fields, path: string, readImage: ReadImage)
   return { type: "image", image, ...(detail !== undefined && { detail }), ...fields.rest("image_url", inner) };
 }
 
-async function readDataUri(url: string): Promise<Image> {
+/** The picture in a data URI. */
+export async function readDataUri(url: string, mostPixels?: number): Promise<Image> {
   if (/^https?:/i.test(url)) {
     throw new DataError("this is a web address, and nothing is downloaded: embed the picture as a data URI.");
   }
@@ -154,7 +155,7 @@ async function readDataUri(url: string): Promise<Image> {
   if (comma < 0 || !/^data:[^,]*;base64$/i.test(url.slice(0, comma))) {
     throw new DataError("this must be a data URI: data:image/png;base64,… (or image/jpeg).");
   }
-  return decodeImage(Buffer.from(url.slice(comma + 1), "base64"));
+  return decodeImage(Buffer.from(url.slice(comma + 1), "base64"), mostPixels);
 }
 
 function readToolCall(wire: unknown, path: string): ToolCall {

@@ -8,6 +8,8 @@ import { ApiError, apiErrorBody, badField } from "./errors.ts";
 
 /** The most bytes of a request: many pictures, as features. */
 export const MOST_BYTES = 256 * 1024 * 1024;
+/** The most pixels of a picture: small files can unpack to very large ones. */
+export const MOST_PIXELS = 16 * 1024 * 1024;
 /** vLLM's wire that is spoken here. */
 export const VLLM_VERSION = "0.32.0";
 export const FINGERPRINT = "saccade";

@@ -4,7 +4,7 @@ import type { JsonObject } from "../core/json.ts";
 import type { ModelInput } from "../core/model-input.ts";
 import type { TopLogprob } from "../engine/engine.ts";
 import { json } from "../http/responses.ts";
-import { fromOpenAI } from "../images/openai.ts";
+import { fromOpenAI, readDataUri } from "../images/openai.ts";
 import {
   type Ask,
   checkPrompt,
@@ -13,6 +13,7 @@ import {
   fullUsage,
   LEAST_LOGPROB,
   logprobNumber,
+  MOST_PIXELS,
   newId,
   readJsonBody,
   seconds,
@@ -69,7 +70,7 @@ export async function renderChat(asked: ChatRequest, backend: Backend): Promise<
     throw badField(null, "continue_final_message needs add_generation_prompt: false.");
   }
   if (asked.messages.length === 0) throw badField(null, "A conversation needs at least one message.");
-  const messages = await fromOpenAI(asked.messages);
+  const messages = await fromOpenAI(asked.messages, (url) => readDataUri(url, MOST_PIXELS));
   const variables = {
     ...asked.chat_template_kwargs,
     ...(asked.tools?.length && { tools: asked.tools as unknown as readonly JsonObject[] }),
