@@ -110,7 +110,7 @@ describe("the openai client", () => {
     const walked: string[] = [];
     const walk = { ...WALK.function, parse: JSON.parse, function: ({ way }: { way: string }) => void walked.push(way) };
     const runner = openai.chat.completions.runTools(
-      { ...asked, tools: [{ type: "function", function: walk }] } as Parameters<
+      { ...asked, tools: [{ type: "function", function: walk }] } as unknown as Parameters<
         typeof openai.chat.completions.runTools
       >[0],
       { maxChatCompletions: 1 },
