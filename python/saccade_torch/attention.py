@@ -35,7 +35,12 @@ class Segments(NamedTuple):
         bounds = torch.zeros(len(lengths) + 1, dtype=torch.int32)
         bounds[1:] = torch.tensor(lengths, dtype=torch.int32).cumsum(0)
         told = () if uses_varlen(device, dtype) else tuple(lengths)
-        return Segments(told, bounds.to(device), bucket(max(lengths, default=0)))
+        return Segments(told, to_device(bounds, device), bucket(max(lengths, default=0)))
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Without waiting for the device."""
+    return tensor.to(device) if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 def bucket(length: int) -> int:

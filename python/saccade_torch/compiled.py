@@ -1,4 +1,4 @@
-"""Functions that are compiled where that pays: on CUDA, unless the settings say no. Rows come in any number, so the first dimension is left open."""
+"""Functions that are compiled where that pays: on CUDA, unless the settings say no. Rows come in any number, so their dimension is left open."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @lru_cache(maxsize=None)
 def compiled(function: F) -> F:
-    """With the rows of its tensors open; one row is not worth a compilation of its own."""
+    """The first tensor says how many rows there are; one row is not worth a compilation of its own."""
     fast = torch.compile(function, fullgraph=True)
 
     def call(*given: Any) -> Any:
-        if any(isinstance(x, Tensor) and x.dim() and len(x) == 1 for x in given):
+        tensors = [x for x in given if isinstance(x, Tensor)]
+        rows = len(tensors[0])
+        if rows == 1:
             return function(*given)
-        return fast(*(open_rows(x) if isinstance(x, Tensor) else x for x in given))
+        open_rows(*(x for x in tensors if len(x) == rows))
+        return fast(*given)
 
     return call  # type: ignore[return-value]
 
 
-def open_rows(x: Tensor) -> Tensor:
-    if x.dim():
-        torch._dynamo.maybe_mark_dynamic(x, 0)
-    return x
+def open_rows(*tensors: Tensor) -> None:
+    for tensor in tensors:
+        torch._dynamo.maybe_mark_dynamic(tensor, 0)

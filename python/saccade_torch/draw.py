@@ -56,6 +56,11 @@ class SamplingParams:
     def truncates(self) -> bool:
         return self.temperature > 0 and (self.top_k is not None or (self.top_p or 1) < 1 or (self.min_p or 0) > 0)
 
+    @property
+    def looks_further(self) -> bool:
+        """More is asked of a step than its id."""
+        return self.raw_logprobs or self.top_logprobs is not None
+
     def uniforms(self, count: int) -> np.ndarray:
         return np.random.default_rng(self.seed).random(count)
 
@@ -80,7 +85,7 @@ def draw(z: Tensor, uniform: Tensor, greedy: Tensor) -> tuple[Tensor, Tensor, Te
 
 
 def choose(logits: Tensor, inverse: Tensor, bias: Tensor, uniform: Tensor, greedy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """`draw` from logits that are not tempered yet; `bias` [1, vocabulary] is −∞ where an id can't be sampled."""
+    """`draw` from logits that are not tempered yet; `bias` [vocabulary] is −∞ where an id can't be sampled."""
     return draw(logits * inverse[:, None] + bias, uniform, greedy)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .attention import to_device
 from .errors import DataError, MissingFrames
 
 
@@ -87,11 +88,6 @@ def _table(format: PatchFormat, device: torch.device) -> Tensor:
     values = torch.arange(256, dtype=torch.float64) * format.scale
     mean, deviation = (torch.tensor(x, dtype=torch.float32)[:, None] for x in (format.mean, format.deviation))
     return ((values.float() - mean) / deviation).to(device)
-
-
-def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Without waiting for the device."""
-    return tensor.to(device) if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 class FrameStore:

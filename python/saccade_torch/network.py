@@ -18,10 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from .attention import Segments
+from .attention import Segments, to_device
 from .compiled import open_rows
 from .errors import ConfigError, DataError
-from .frames import Frame, PatchFormat, to_device
+from .frames import Frame, PatchFormat
 from .modules import TextLayer, VisionBlock, adopt, linear, merge, norm
 from .rotary import TextRotary, frequencies, patch_places, token_positions
 from .scores import token_scores
@@ -111,9 +111,9 @@ class Network(nn.Module):
         self.rotary = TextRotary(rope["rope_theta"], self.head_dim, section, self.interleaved, device)
         self.format = patch_format(Path(folder), vision)
         self.banned = frozenset(banned_ids(Path(folder), self.config))
-        self.bias = torch.zeros(1, self.vocabulary, device=device)
+        self.bias = torch.zeros(self.vocabulary, device=device)
         """Added to logits: −∞ where an id can't be sampled."""
-        self.bias[0, sorted(self.banned)] = float("-inf")
+        self.bias[sorted(self.banned)] = float("-inf")
         self.compiled = False
         """What is compiled has to be told which dimension changes."""
 
@@ -243,8 +243,7 @@ class Network(nn.Module):
 
     def _through(self, layer: nn.Module, x: Tensor, cos: Tensor, sin: Tensor, segments: Segments) -> Tensor:
         if self.compiled:
-            for tensor in (x, cos, sin, segments.bounds):
-                open_rows(tensor)
+            open_rows(x, cos, sin, segments.bounds)
         if self.checkpointing and torch.is_grad_enabled():
             return checkpoint(layer, x, cos, sin, segments, use_reentrant=False)  # type: ignore[no-any-return]
         return layer(x, cos, sin, segments)  # type: ignore[no-any-return]
@@ -324,7 +323,8 @@ class Geometry:
 @lru_cache(maxsize=64)
 def geometry_of(grids: tuple[tuple[int, int], ...], spec: GeometrySpec, device: torch.device, dtype: torch.dtype) -> Geometry:
     places = [patch_places(h, w, spec.merge) for h, w in grids]
-    at = torch.from_numpy(np.stack([np.concatenate([place[axis] for place in places]) for axis in (0, 1)])).to(device)
+    at = torch.from_numpy(np.stack([np.concatenate([place[axis] for place in places]) for axis in (0, 1)]))
+    at = to_device(at, device)
     quarter = frequencies(spec.theta, spec.head_dim // 2, device)
     angles = torch.cat([at[axis][:, None].float() * quarter for axis in (0, 1)], -1)
     angles = torch.cat((angles, angles), -1)[:, None]
@@ -332,7 +332,7 @@ def geometry_of(grids: tuple[tuple[int, int], ...], spec: GeometrySpec, device: 
     taps = weights = torch.zeros(0, device=device)
     if spec.table_side is not None:
         found = [position_taps(h, w, spec.merge, spec.table_side) for h, w in grids]
-        taps, weights = (torch.from_numpy(np.concatenate([pair[i] for pair in found])).to(device) for i in (0, 1))
+        taps, weights = (to_device(torch.from_numpy(np.concatenate([pair[i] for pair in found])), device) for i in (0, 1))
     if spec.window is None:
         return Geometry(angles.cos(), angles.sin(), segments, segments, taps, weights, None, None)
     tokens, lengths = window_order(grids, spec.merge, spec.window)

@@ -3,16 +3,19 @@ that is decoding, and pieces of prompts up to a budget, so that long prompts do 
 one starts from a copy of the longest prefix that another has (siblings share their prompt). Placeholder ids look alike whatever the picture, so pictures
 are compared by key.
 
-Called from one thread. On CUDA, ticks in which every sequence decodes are replayed from a graph.
+Called from one thread. On CUDA, ticks in which every sequence decodes are replayed from a graph, and the next one is on its way before the ids of the last
+are read: the device takes them from where it put them. A sequence that turns out to have ended was then computed once too often, into a spare slot or
+behind what its own holds.
 """
 
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -67,6 +70,7 @@ class Active:
     uniforms: np.ndarray
     limit: int
     sample: Sample
+    over: bool = False
 
     @property
     def prompt_left(self) -> int:
@@ -98,7 +102,8 @@ class Sampler:
         self.graphs: dict[int, DecodeGraph] = {}
         self.graphs_of = 0
         """The cache's generation that they were captured over."""
-        self.pool = torch.cuda.graph_pool_handle() if self.fast else None
+        self.pending: Pending | None = None
+        """A step that was started and not read."""
         if self.fast:
             for layer in network.language.layers:
                 join(layer.self_attn, ("q_proj", "k_proj", "v_proj"))
@@ -148,6 +153,7 @@ class Sampler:
             request.done(problem)
         self.waiting.clear()
         self.active.clear()
+        self.pending = None
         self.cache.clear()
 
     @torch.no_grad()
@@ -159,6 +165,11 @@ class Sampler:
     @torch.no_grad()
     def tick(self) -> None:
         """One pass over the network, if anything is asked."""
+        if self.pending is not None:
+            ahead = None if self.waiting else self._ahead(self.pending)
+            self._settle(ahead)
+            if ahead is not None:
+                return
         self._admit()
         runs: list[Run] = []
         budget = self.budget
@@ -170,10 +181,17 @@ class Sampler:
                 runs.append(Run(active, active.held.filled, active.held.filled + count))
         if not runs:
             return
-        try:
+        with self._answering(runs):
             self.cache.reach(max(run.end for run in runs))
             self._pass(runs)
+
+    @contextmanager
+    def _answering(self, runs: Sequence[Run]) -> Iterator[None]:
+        """What breaks is told to all who were part of it."""
+        try:
+            yield
         except BaseException as problem:
+            self.pending = None
             for run in runs:
                 if run.active in self.active:
                     self._end(run.active, failed=True).done(_explain(problem))
@@ -192,7 +210,8 @@ class Sampler:
             # Log-probabilities of the prompt need all of it computed.
             anew = request.params.prompt_logprobs
             length, source = (0, None) if anew else self._prefix(request)
-            if not anew and any(
+            fresh = request.sequence not in self.cache.held
+            if not anew and fresh and any(
                 active.prompt_left and shared_prefix(active.request.input, request.input) > length + 1 for active in self.active
             ):
                 # A sibling that is computing more of this very prompt will soon have it.
@@ -260,6 +279,7 @@ class Sampler:
 
     def _end(self, active: Active, failed: bool) -> Request:
         self.active.remove(active)
+        active.over = True
         held, sample = active.held, active.sample
         # What was sampled is part of what the slot holds, as far as it was computed.
         held.ids = np.concatenate([active.request.input.ids, np.array(sample.ids, dtype=np.int32)])
@@ -286,7 +306,8 @@ class Sampler:
         greedy = send(np.array([active.request.params.temperature == 0 for active in actives]))
         logits = wide_product(rows, self.network.output_weight().T)
         chosen, logprob, total = self.steps.choose(logits, inverse, self.network.bias, uniform, greedy)
-        self._take(actives, Drawn(rows, logits, inverse, total, torch.stack([chosen.double(), logprob.double()])))
+        ids, logprobs = torch.stack([chosen.double(), logprob.double()]).tolist()
+        self._take(actives, Drawn(logits, inverse, total), range(len(actives)), ids, logprobs)
 
     def _is_step(self, run: Run) -> bool:
         """One id in, one id drawn, nothing else asked: what graphs can do."""
@@ -295,16 +316,15 @@ class Sampler:
             return False
         return run.start >= len(ids) or (active.sample.prompt is None and int(ids[run.start]) not in self.network.banned)
 
-    def _take(self, actives: Sequence[Active], drawn: Drawn) -> None:
-        """Adds one id to each sample; those that end are answered."""
-        ids, found = drawn.answers.tolist()
+    def _take(self, actives: Sequence[Active], drawn: Drawn, rows: Sequence[int], ids: Sequence[float], logprobs: Sequence[float]) -> None:
+        """Adds one id to each sample, from its row; those that end are answered."""
         raw: Tensor | None = None
         if any(active.request.params.raw_logprobs for active in actives):
             raw = drawn.logits + self.network.bias
             raw = raw - torch.logsumexp(raw, -1, keepdim=True)
-        for i, active in enumerate(actives):
+        for i, active in zip(rows, actives):
             params, sample = active.request.params, active.sample
-            id, logprob = int(ids[i]), found[i]
+            id, logprob = int(ids[i]), logprobs[i]
             if not math.isfinite(logprob):
                 self._end(active, failed=True).done(
                     EngineError("The model gives no valid distribution: its logits are not finite. Load an earlier checkpoint and lower the learning rate.")
@@ -416,13 +436,51 @@ class Sampler:
         if self.graphs_of != self.cache.generation:
             self.graphs.clear()
             self.graphs_of = self.cache.generation
+            # A pool ends with its last graph.
+            self.pool = torch.cuda.graph_pool_handle()
         size = next(size for size in BUCKETS if size >= len(runs))
         if size not in self.graphs:
             self.graphs[size] = DecodeGraph(self.network, self.cache, self.steps, size, self.pool)
-        drawn = self.graphs[size].run(runs)
-        for run in runs:
-            run.active.held.filled = run.end
-        self._take([run.active for run in runs], drawn)
+        graph = self.graphs[size]
+        self.pending = Pending(graph, list(runs), *graph.run(runs))
+        if any(run.active.request.params.looks_further for run in runs):
+            self._settle(None)
+
+    def _ahead(self, pending: Pending) -> list[Run | None] | None:
+        """The step after one that was not read yet: the same rows, without those that end there for sure. Nothing, if another batch is better."""
+        rows = [
+            Run(run.active, run.end, run.end + 1) if run is not None and self._goes_on(run.active) else None for run in pending.runs
+        ]
+        going = [run for run in rows if run is not None]
+        if len(going) < len(self.active) or 2 * len(going) <= pending.graph.size or max(run.end for run in going) > self.cache.length:
+            return None
+        return rows
+
+    def _goes_on(self, active: Active) -> bool:
+        return not active.over and len(active.sample.ids) + 1 < active.limit
+
+    def _settle(self, ahead: list[Run | None] | None) -> None:
+        """Reads the step that is pending, after the one ahead is on its way."""
+        pending, self.pending = self.pending, None
+        assert pending is not None
+        runs = [run for run in pending.runs if run is not None]
+        with self._answering(runs):
+            if ahead is not None:
+                self.pending = Pending(pending.graph, ahead, *pending.graph.run(ahead, fresh=False))
+            ids, logprobs = pending.read()
+            live = [(run, i) for i, run in enumerate(pending.runs) if run is not None and not run.active.over]
+            for run, _ in live:
+                run.active.held.filled = run.end
+            if live:
+                self._take([run.active for run, _ in live], pending.drawn, [i for _, i in live], ids, logprobs)
+        if self.pending is not None and all(run is None or run.active.over for run in self.pending.runs):
+            self.pending = None
+
+
+try:
+    from .decode import attend, supports, write
+except ImportError:  # No Triton, no CUDA.
+    pass
 
 
 class Steps:
@@ -437,17 +495,30 @@ class Steps:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What was drawn for some rows; `answers` [2, rows]: ids and their log-probabilities, in one tensor that crosses at once."""
+    """What ids were drawn from."""
 
-    rows: Tensor
     logits: Tensor
     inverse: Tensor
     total: Tensor
-    answers: Tensor
 
     def row(self, i: int, bias: Tensor) -> Tensor:
         """All log-probabilities of one row."""
-        return self.logits[i] * self.inverse[i] + bias[0] - self.total[i]
+        return self.logits[i] * self.inverse[i] + bias - self.total[i]
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A step under way; `runs` by row, none where a row only fills. `answers` [2, rows]: ids and their log-probabilities, on the host after `ready`."""
+
+    graph: DecodeGraph
+    runs: list[Run | None]
+    drawn: Drawn
+    answers: Tensor
+    ready: torch.cuda.Event
+
+    def read(self) -> list[list[float]]:
+        self.ready.synchronize()
+        return self.answers.tolist()  # type: ignore[no-any-return]
 
 
 class CachedAttention:
@@ -507,12 +578,18 @@ class DecodeGraph:
     """One decoding step of up to `size` sequences, captured. Rows that only fill the batch write into the cache's spare slot."""
 
     def __init__(self, network: Network, cache: KvCache, steps: Steps, size: int, pool: Any) -> None:
-        self.network, self.cache, self.steps = network, cache, steps
-        # ids, positions, slots, lengths, inverse temperatures, uniform numbers, greedy: doubles hold them all, and one copy takes them over.
-        self.host = torch.zeros(7, size, dtype=torch.float64, pin_memory=True)
-        self.host[2] = cache.slots
-        self.given = self.host.to(network.device)
-        self.bounds = torch.arange(size + 1, dtype=torch.int32, device=network.device)
+        self.network, self.cache, self.steps, self.size = network, cache, steps, size
+        # ids, positions, slots, lengths, inverse temperatures, uniform numbers, greedy: doubles hold them all, and one copy takes them over. Two of each
+        # on the host: one step is read while the next is written.
+        self.inputs = [torch.zeros(7, size, dtype=torch.float64, pin_memory=True) for _ in range(2)]
+        self.outputs = [torch.zeros(2, size, dtype=torch.float64, pin_memory=True) for _ in range(2)]
+        self.events = [torch.cuda.Event() for _ in range(2)]
+        self.turn = 0
+        self.given = self.inputs[0].to(network.device)
+        self.given[2] = cache.slots
+        self.answers = torch.zeros(2, size, dtype=torch.float64, device=network.device)
+        text = network.config.text_config
+        self.flash = not supports(network.head_dim, text.num_attention_heads // text.num_key_value_heads)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -524,42 +601,57 @@ class DecodeGraph:
         with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
             self.drawn = self._step()
 
-    def run(self, runs: Sequence[Run]) -> Drawn:
-        rows = []
+    def run(self, runs: Sequence[Run | None], fresh: bool = True) -> tuple[Drawn, Tensor, torch.cuda.Event]:
+        """Starts a step. Not `fresh`: the same rows as the last, whose ids are on the device alone."""
+        rows: list[tuple[Any, ...]] = []
         for run in runs:
+            if run is None:
+                rows.append((0, 0, self.cache.slots, 0, 1.0, 0.0, True))
+                continue
             active = run.active
-            params, done = active.request.params, len(active.sample.ids)
-            prompt = len(active.request.input.ids)
+            params, prompt = active.request.params, len(active.request.input.ids)
             inside = run.start < prompt
-            id = active.request.input.ids[run.start] if inside else active.sample.ids[-1]
+            id = active.request.input.ids[run.start] if inside else active.sample.ids[-1] if fresh else -1
             position = active.positions[0, run.start] if inside else active.after + run.start - prompt
-            rows.append((id, position, active.held.slot, run.start, params.inverse, active.uniforms[done], params.temperature == 0))
-        host = self.host.numpy()
-        host[:, : len(rows)] = np.array(rows, dtype=np.float64).T
-        host[2, len(rows) :] = self.cache.slots
-        host[3, len(rows) :] = 0
-        self.given.copy_(self.host, non_blocking=True)
+            rows.append((id, position, active.held.slot, run.start, params.inverse, active.uniforms[run.end - prompt], params.temperature == 0))
+        self.turn = 1 - self.turn
+        host, answers, ready = self.inputs[self.turn], self.outputs[self.turn], self.events[self.turn]
+        filled = host.numpy()
+        filled[:, : len(rows)] = np.array(rows, dtype=np.float64).T
+        filled[:, len(rows) :] = 0
+        filled[2, len(rows) :] = self.cache.slots
+        self.given.copy_(host, non_blocking=True)
         self.graph.replay()
-        count, drawn = len(rows), self.drawn
-        return Drawn(drawn.rows[:count], drawn.logits[:count], drawn.inverse[:count], drawn.total[:count], drawn.answers[:, :count])
+        answers.copy_(self.answers, non_blocking=True)
+        ready.record()
+        return self.drawn, answers, ready
 
     def _step(self) -> Drawn:
         network, cache = self.network, self.cache
         ids, positions, slots, places, inverse, uniform, greedy = self.given.unbind(0)
-        ids, positions, slots, places, inverse = ids.long(), positions.long(), slots.long(), places.long(), inverse.float()
+        ids = torch.where(ids < 0, self.answers[0], ids).long()
+        positions, slots, places, inverse = positions.long(), slots.long(), places.long(), inverse.float()
         x = network.embed(ids, None, ids, ids)
         cos, sin = network.rotary(positions.expand(3, -1))
-        starts = torch.cat([slots * cache.length, slots[:1]]).int()
         used = (places + 1).int()
         for index, layer in enumerate(network.language.layers):
             q, k, v = self.steps.project(layer, x, cos, sin)
-            cache.keys[index].index_put_((slots, places), k)
-            cache.values[index].index_put_((slots, places), v)
-            x = self.steps.finish(layer, x, cached_attention(q, cache.keys[index], cache.values[index], self.bounds, starts, 1, used))
+            keys, values = cache.keys[index], cache.values[index]
+            if self.flash:
+                keys.index_put_((slots, places), k)
+                values.index_put_((slots, places), v)
+                starts = torch.cat([slots * cache.length, slots[:1]]).int()
+                bounds = torch.arange(self.size + 1, dtype=torch.int32, device=network.device)
+                attended = cached_attention(q, keys, values, bounds, starts, 1, used)
+            else:
+                write(k, v, keys, values, slots, places)
+                attended = attend(q, keys, values, slots, used)
+            x = self.steps.finish(layer, x, attended)
         rows = norm(network.language.norm, x, network.compute)
         logits = wide_product(rows, network.output_weight().T)
         chosen, logprob, total = self.steps.choose(logits, inverse, network.bias, uniform, greedy != 0)
-        return Drawn(rows, logits, inverse, total, torch.stack([chosen.double(), logprob.double()]))
+        self.answers.copy_(torch.stack([chosen.double(), logprob.double()]))
+        return Drawn(logits, inverse, total)
 
 
 def shared_prefix(a: Tokens, b: Tokens) -> int:

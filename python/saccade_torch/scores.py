@@ -13,7 +13,7 @@ CHUNK_BYTES = {"cpu": 16 * 1024**2, "cuda": 1024**3}
 
 
 def token_scores(hidden: Tensor, weight: Tensor, targets: Tensor, inverse: Tensor, bias: Tensor, fast: bool = False) -> tuple[Tensor, Tensor]:
-    """hidden [rows, width], weight [vocabulary, width], inverse temperatures [rows], bias [1, vocabulary] (−∞ where an id is banned, else 0) →
+    """hidden [rows, width], weight [vocabulary, width], inverse temperatures [rows], bias [vocabulary] (−∞ where an id is banned, else 0) →
     log-probabilities and entropy [rows], 32 bits. `fast`: what surrounds the products is compiled."""
     return _TokenScores.apply(hidden, weight, targets, inverse, bias, fast)  # type: ignore[no-any-return]
 

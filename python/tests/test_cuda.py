@@ -23,7 +23,7 @@ def random(*shape: int) -> torch.Tensor:
 
 
 def apart(found: torch.Tensor, wanted: torch.Tensor) -> float:
-    return float((found.double() - wanted.double()).norm() / wanted.double().norm())
+    return float((found.detach().double() - wanted.detach().double()).norm() / wanted.detach().double().norm())
 
 
 def blocks(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: list[int], causal: bool) -> torch.Tensor:
@@ -71,6 +71,28 @@ def test_attention_over_slots_sees_the_slots_own_rows(counts):
         wanted = dense(q[at : at + count].float().transpose(0, 1)[None], k, v, mask=mask)[0].transpose(0, 1)
         assert apart(found[at : at + count], wanted) < 1e-2
         at += count
+
+
+@pytest.mark.parametrize("heads, shared, width, length", [(16, 8, 128, 4096), (16, 8, 128, 512), (6, 3, 64, 1024), (4, 2, 16, 256)])
+def test_decoding_reads_a_slot_in_chunks_and_company_changes_no_bit(heads, shared, width, length):
+    from saccade_torch.decode import attend, write
+
+    torch.manual_seed(2)
+    slots, rows = 40, 33
+    keys, values = random(slots, length, shared, width), random(slots, length, shared, width)
+    q, k, v = random(rows, heads, width), random(rows, shared, width), random(rows, 3 * shared, width)[:, shared : 2 * shared]
+    order = torch.randperm(slots, device=CUDA)[:rows]
+    places = torch.randint(0, length, (rows,), device=CUDA)
+    places[0], places[1] = length - 1, 0
+    write(k, v, keys, values, order, places)
+    assert torch.equal(keys[order, places], k) and torch.equal(values[order, places], v)
+    found = attend(q, keys, values, order, (places + 1).int())
+    for i in range(rows):
+        row = (x[order[i], : places[i] + 1].float().transpose(0, 1)[None] for x in (keys, values))
+        wanted = dense(q[i].float()[None, :, None], *row)[0, :, 0]
+        assert apart(found[i], wanted) < 1e-2
+    alone = attend(q[5:6].contiguous(), keys, values, order[5:6], (places[5:6] + 1).int())
+    assert torch.equal(alone[0], found[5])
 
 
 def gradients(learner: Learner) -> torch.Tensor:

@@ -125,7 +125,7 @@ def test_chunked_gradients_equal_autograd_and_no_chunking_shows(folders, monkeyp
     wanted = torch.autograd.grad(plain, (hidden, weight), slopes)
     for size in (4 * 31 * 5, 10**6):
         monkeypatch.setitem(scores.CHUNK_BYTES, "cpu", size)
-        bias = torch.zeros(1, 31).index_fill(1, banned, float("-inf"))
+        bias = torch.zeros(31).index_fill(0, banned, float("-inf"))
         found = scores.token_scores(hidden, weight, targets, inverse, bias)
         for a, b in zip(found, plain):
             assert torch.allclose(a, b, atol=1e-5)
