@@ -49,6 +49,8 @@ def main() -> None:
     if given.threads or (settings.device.type == "cuda" and not settings.offload):
         # Beside a GPU the host has little to compute unless the optimizer works there, and threads that wait for each other cost more than they give.
         torch.set_num_threads(given.threads or 1)
+    # Requests are read while others are sampled: neither may hold up the other for long.
+    sys.setswitchinterval(0.001)
     ranks = join()
     if ranks > 1:
         if settings.device.type == "cuda":

@@ -31,11 +31,12 @@ class Segments(NamedTuple):
     longest: int
 
     @staticmethod
-    def of(lengths: list[int], device: torch.device, dtype: torch.dtype) -> Segments:
+    def of(lengths: list[int], device: torch.device, dtype: torch.dtype, least: int = 1024) -> Segments:
+        """`least`: shorter ones count as this long, which costs next to nothing, and a compiled layer sees one number."""
         bounds = torch.zeros(len(lengths) + 1, dtype=torch.int32)
         bounds[1:] = torch.tensor(lengths, dtype=torch.int32).cumsum(0)
         told = () if uses_varlen(device, dtype) else tuple(lengths)
-        return Segments(told, to_device(bounds, device), bucket(max(lengths, default=0)))
+        return Segments(told, to_device(bounds, device), bucket(max(least, *lengths)))
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:

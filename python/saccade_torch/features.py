@@ -37,8 +37,8 @@ class FeatureCache:
             sizes = [self.network.format.tokens(frame) for frame in batch]
             parts = zip(features.main.split(sizes), *(level.split(sizes) for level in features.deepstack))
             for frame, (main, *deep) in zip(batch, parts):
-                one = Features(main.clone(), tuple(level.clone() for level in deep))
-                found[frame.key] = self._kept[frame.key] = one
+                # Parts of what was computed together, which goes when its last part does.
+                found[frame.key] = self._kept[frame.key] = Features(main, tuple(deep))
                 self._bytes += main.nbytes * (1 + len(deep))
         for frame in frames:
             self._kept.move_to_end(frame.key)

@@ -14,8 +14,9 @@ from torch import Tensor
 from .attention import bucket
 from .network import Network, Span
 
-SMALLEST = 256
-FEWEST = 32
+SMALLEST = {"cpu": 256, "cuda": 1024}
+FEWEST = {"cpu": 16, "cuda": 64}
+"""Length and number of slots to begin with. On CUDA every change voids the captured graphs."""
 MOST_BYTES = {"cpu": 1024**3, "cuda": 32 * 1024**3}
 MOST_SLOTS = 512
 
@@ -37,7 +38,7 @@ class Held:
 class KvCache:
     network: Network
     most_bytes: int
-    length: int = SMALLEST
+    length: int = 0
     slots: int = 0
     keys: list[Tensor] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)
@@ -50,13 +51,13 @@ class KvCache:
     @staticmethod
     def of(network: Network, most_bytes: int | None = None) -> KvCache:
         cache = KvCache(network, most_bytes or MOST_BYTES.get(network.device.type, MOST_BYTES["cpu"]))
-        cache._allocate(SMALLEST, 0, FEWEST)
+        cache._allocate(cache._smallest, 0, FEWEST.get(network.device.type, FEWEST["cpu"]))
         return cache
 
     def take(self, sequence: str, ids: np.ndarray, spans: tuple[Span, ...]) -> Held | None:
         """A slot for a new sequence, or none while all are in use."""
         if not self.free and self.slots < self._most(self.length):
-            self._allocate(self.length, self.length, 2 * self.slots)
+            self._allocate(self.length, self.length, 4 * self.slots)
         if not self.free:
             idle = next((name for name, held in self.held.items() if not held.active), None)
             if idle is None:
@@ -101,7 +102,11 @@ class KvCache:
     def reach(self, length: int) -> None:
         """Makes every slot at least this long."""
         if length > self.length:
-            self._allocate(max(SMALLEST, bucket(length)), self.length, self.slots)
+            self._allocate(max(self._smallest, bucket(length)), self.length, self.slots)
+
+    @property
+    def _smallest(self) -> int:
+        return SMALLEST.get(self.network.device.type, SMALLEST["cpu"])
 
     def _most(self, length: int) -> int:
         """Slots of this length."""

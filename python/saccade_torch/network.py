@@ -160,7 +160,7 @@ class Network(nn.Module):
         return Pack(
             ids=self.to_device(np.concatenate([sequence.ids for sequence in sequences]).astype(np.int64)),
             positions=self.to_device(np.concatenate(positions, axis=1)),
-            segments=Segments.of([len(sequence.ids) for sequence in sequences], self.device, self.compute),
+            segments=Segments.of([len(sequence.ids) for sequence in sequences], self.device, self.compute, 4096),
             frames=tuple(frames),
             rows=self.to_device(joined(rows)),
             to=self.to_device(joined(to)),

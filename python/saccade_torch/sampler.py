@@ -34,6 +34,8 @@ from .rotary import token_positions
 from .scores import token_scores, wide_product
 
 PREFILL_TOKENS = {"cpu": 512, "cuda": 8192}
+PATIENCE = 4
+"""Steps that a waiting request lets pass, at most."""
 
 
 @dataclass
@@ -102,6 +104,7 @@ class Sampler:
         self.graphs: dict[int, DecodeGraph] = {}
         self.graphs_of = 0
         """The cache's generation that they were captured over."""
+        self.patience = 0
         self.pending: Pending | None = None
         """A step that was started and not read."""
         if self.fast:
@@ -165,12 +168,14 @@ class Sampler:
     @torch.no_grad()
     def tick(self) -> None:
         """One pass over the network, if anything is asked."""
+        due = self._due()
         if self.pending is not None:
-            ahead = None if self.waiting else self._ahead(self.pending)
+            ahead = None if due else self._ahead(self.pending)
             self._settle(ahead)
             if ahead is not None:
                 return
-        self._admit()
+        if due:
+            self._admit()
         runs: list[Run] = []
         budget = self.budget
         for active in self.active:
@@ -184,6 +189,15 @@ class Sampler:
         with self._answering(runs):
             self.cache.reach(max(run.end for run in runs))
             self._pass(runs)
+
+    def _due(self) -> bool:
+        """Whether waiting requests are taken in now. A pass with a prompt costs as much as several steps from a graph, so a few requests wait for others;
+        never long."""
+        self.patience -= 1
+        if not self.waiting or (self.fast and self.patience > 0 and self.active and 4 * len(self.waiting) < len(self.active)):
+            return False
+        self.patience = PATIENCE
+        return True
 
     @contextmanager
     def _answering(self, runs: Sequence[Run]) -> Iterator[None]:
@@ -355,7 +369,7 @@ class Sampler:
             return False
         # A stop string may begin in earlier ids; an id is at least a byte.
         reach = max(len(stop.encode()) for stop in stops)
-        text = tokenizer_of(self.network.folder).decode(active.sample.ids[-reach:], skip_special_tokens=False)
+        text = text_of(self.network.folder, tuple(active.sample.ids[-reach:]))
         return any(stop in text for stop in stops)
 
     def _ids(self, run: Run) -> np.ndarray:
@@ -570,8 +584,8 @@ class CachedAttention:
         return out
 
 
-BUCKETS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
-"""As many slots as there can be; one row alone would be compiled apart."""
+BUCKETS = (4, 16, 32, 64, 128, 256, 512)
+"""Up to as many slots as there can be."""
 
 
 class DecodeGraph:
@@ -683,6 +697,12 @@ def _explain(problem: BaseException) -> BaseException:
     if out_of_memory(problem):
         return EngineError("Memory ran out while sampling. Lower the engine's cacheBytes, or play fewer episodes at once.")
     return problem
+
+
+@lru_cache(maxsize=2**16)
+def text_of(folder: str, ids: tuple[int, ...]) -> str:
+    """Replies resemble each other, and reading the same ids again costs more than a step."""
+    return str(tokenizer_of(folder).decode(list(ids), skip_special_tokens=False))
 
 
 @lru_cache(maxsize=8)

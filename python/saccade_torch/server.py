@@ -1,7 +1,7 @@
 """The worker's HTTP door. Bodies are msgpack; every request carries the key. Routes:
 
-POST /call     {op, …} → what the operation gives, or {error: {name, message}}
-POST /frames   {frames: […]}: pictures, each sent once
+POST /call     {op, …} → what the operation gives, or {error: {name, message}}; `frames` come along with it
+POST /frames   {frames: […]}: pictures ahead of the call that shows them, where they are many
 PUT, GET /files/<bundle>/<path>, GET and DELETE /files/<bundle>: folders that travel, for callers that share no disk
 GET /health    who this is: an `instance` that changes when the process does
 
@@ -89,6 +89,7 @@ class Server:
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
         given = wire.unpack(await request.read())
+        self.worker.frames.put([wire.read_frame(frame) for frame in given.pop("frames", ())])
         op = given["op"]
         if given.get("instance") not in (None, self.instance):
             # Numbers of learners and samplers begin anew with each process.

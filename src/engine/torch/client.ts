@@ -91,10 +91,13 @@ export class Client {
       try {
         const link = await this.link();
         if (instance !== undefined && link.instance !== instance) throw new Gone();
-        if (pictures !== undefined) await this.#show(link, inputs, pictures);
-        return await (onMessage === undefined
-          ? link.connection.call(op, asked, signal)
-          : link.connection.stream(op, asked, onMessage, signal));
+        const frames = pictures === undefined ? [] : await this.#show(link, inputs, pictures);
+        const whole = frames.length === 0 ? asked : { ...asked, frames };
+        const answer = await (onMessage === undefined
+          ? link.connection.call(op, whole, signal)
+          : link.connection.stream(op, whole, onMessage, signal));
+        for (const { key } of frames) this.#known.add(key as string);
+        return answer;
       } catch (error) {
         signal?.throwIfAborted();
         if (error instanceof MissingFrames) {
@@ -116,13 +119,13 @@ export class Client {
     await this.source.close();
   }
 
-  async #show({ connection }: Link, inputs: readonly ModelInput[], pictures: Pictures): Promise<void> {
+  /** Sends pictures that are not known there, and gives the last of them: they can go with the call itself. */
+  async #show({ connection }: Link, inputs: readonly ModelInput[], pictures: Pictures): Promise<Body[]> {
     const known = this.#known;
     if (known.size > MOST_KNOWN) known.clear();
     let batch: Body[] = [];
     let bytes = 0;
     const flush = async () => {
-      if (batch.length === 0) return;
       const sent = batch;
       batch = [];
       bytes = 0;
@@ -139,6 +142,6 @@ export class Client {
       bytes += body.data.byteLength;
       if (bytes >= FRAME_BYTES) await flush();
     }
-    await flush();
+    return batch;
   }
 }

@@ -47,7 +47,7 @@ export class Connection {
   }
 
   async frames(frames: readonly Body[]): Promise<void> {
-    this.#read(await this.send("POST", "/frames", pack({ frames })));
+    await this.#read(await this.send("POST", "/frames", pack({ frames })));
   }
 
   async upload(path: string, content: Readable | Uint8Array): Promise<void> {
