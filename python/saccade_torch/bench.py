@@ -1,6 +1,6 @@
 """python -m saccade_torch.bench: how fast this machine learns and samples with a model's shape and random weights, beside plain transformers.
 
-    python -m saccade_torch.bench ceilings learn sample episodes drift --shape 2b --peers
+    python -m saccade_torch.bench ceilings learn sample episodes drift --shape 2b --frozen --peers
 
 Every line that is printed is one result, as JSON. Work is the matrix products that are done: 6 × each matrix's weights × the rows it is applied to (tokens,
 patches, merged patches, trained places for the head); attention and anything computed twice are not counted, the optimizer's time is.

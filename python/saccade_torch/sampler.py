@@ -33,6 +33,11 @@ from .network import Features, Network, Span, Tokens, deepen
 from .rotary import token_positions
 from .scores import token_scores, wide_product
 
+try:
+    from .decode import attend, supports, write
+except ImportError:  # No Triton, no CUDA.
+    pass
+
 PREFILL_TOKENS = {"cpu": 512, "cuda": 8192}
 PATIENCE = 4
 """Steps that a waiting request lets pass, at most."""
@@ -489,12 +494,6 @@ class Sampler:
                 self._take([run.active for run, _ in live], pending.drawn, [i for _, i in live], ids, logprobs)
         if self.pending is not None and all(run is None or run.active.over for run in self.pending.runs):
             self.pending = None
-
-
-try:
-    from .decode import attend, supports, write
-except ImportError:  # No Triton, no CUDA.
-    pass
 
 
 class Steps:
