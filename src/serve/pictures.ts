@@ -13,6 +13,8 @@ import { ApiError } from "./errors.ts";
 
 /** Stands for a picture of which only the numbers are known. */
 const UNSEEN = new Image(1, 1, new Uint8Array(3));
+/** Of a processed value; real ones are a few units. */
+const MOST_PIXEL = 1000;
 const MOST_BYTES = 512 * 1024 * 1024;
 
 export type WireFeatures = {
@@ -51,6 +53,7 @@ export class Pictures {
     const known = this.#known.get(name);
     if (known?.hash === hash) return known;
     const features = decodeFeatures(sent, hash);
+    checkPixels(features);
     this.#forget(name);
     this.#known.set(name, features);
     this.#bytes += features.data.length;
@@ -65,6 +68,23 @@ export class Pictures {
     this.#bytes -= this.#known.get(name)?.data.length ?? 0;
     this.#known.delete(name);
   }
+}
+
+/** Numbers that no picture has would leave the model without a distribution: a fault of the request, found before it is served. */
+function checkPixels({ dtype, data }: Features): void {
+  if (dtype === "uint8") return;
+  const words = new Uint8Array(data).buffer;
+  const values =
+    dtype === "float32" ? new Float32Array(words) : Float32Array.from(new Uint16Array(words), fromBfloat16);
+  if (values.some((value) => !(Math.abs(value) <= MOST_PIXEL))) {
+    throw new DataError(`Processed pixels lie between −${MOST_PIXEL} and ${MOST_PIXEL}; these do not.`);
+  }
+}
+
+const bits = new DataView(new ArrayBuffer(4));
+function fromBfloat16(word: number): number {
+  bits.setUint32(0, word << 16);
+  return bits.getFloat32(0);
 }
 
 /** The features of a rendered prompt; null where it has no picture. */
