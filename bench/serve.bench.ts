@@ -113,10 +113,8 @@ function growth(points: readonly { minute: number; mib: number }[]): number {
   const late = points.filter(({ minute }) => minute >= minutes / 2);
   const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
   const [x, y] = [mean(late.map(({ minute }) => minute)), mean(late.map(({ mib }) => mib))];
-  const [above, below] = late.reduce(
-    ([a, b], { minute, mib }) => [a + (minute - x) * (mib - y), b + (minute - x) ** 2] as const,
-    [0, 0] as const,
-  );
+  const above = late.reduce((sum, { minute, mib }) => sum + (minute - x) * (mib - y), 0);
+  const below = late.reduce((sum, { minute }) => sum + (minute - x) ** 2, 0);
   return above / below;
 }
 
