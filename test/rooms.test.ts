@@ -23,6 +23,8 @@ const floors = [
 ];
 const floorOf = new Map(floors.flatMap((rooms, floor) => rooms.map((room) => [room, floor] as const)));
 
+const isTest = (file: string) => /\.(test|prove)\.ts$/.test(file);
+
 function filesUnder(folder: string): string[] {
   return readdirSync(folder).flatMap((name) => {
     const path = join(folder, name);
@@ -50,7 +52,7 @@ describe("the house", () => {
     for (const file of filesUnder(src)) {
       const room = roomOf(file);
       const floor = floorOf.get(room);
-      if (floor === undefined || file.endsWith(".test.ts")) continue;
+      if (floor === undefined || isTest(file)) continue;
       for (const target of importsOf(file)) {
         const other = roomOf(target);
         if (other === room || other === "index.ts") continue;
@@ -62,13 +64,13 @@ describe("the house", () => {
   });
 
   test("only the command line imports the package's own entry", () => {
-    const users = filesUnder(src).filter((file) => roomOf(file) !== "cli" && !file.endsWith(".test.ts"));
+    const users = filesUnder(src).filter((file) => roomOf(file) !== "cli" && !isTest(file));
     expect(users.filter((file) => importsOf(file).includes(join(src, "index.ts")))).toEqual([]);
   });
 
   test("core depends on nothing but Node", () => {
     const foreign = filesUnder(join(src, "core"))
-      .filter((file) => !file.endsWith(".test.ts"))
+      .filter((file) => !isTest(file))
       .flatMap((file) =>
         [...readFileSync(file, "utf8").matchAll(/from "([^."][^"]*)"/g)].map((match) => match[1] as string),
       )

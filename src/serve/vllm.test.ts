@@ -27,6 +27,8 @@ const ON_PURPOSE: Readonly<Record<string, RegExp>> = {
   "generate: features that are none": /status 400 for 500/,
 };
 
+const pieces = ({ type, text }: TestAnswer) => (type.startsWith("text/event-stream") ? text.split("data: ").length : 0);
+
 describe.runIf(python)("beside the real vLLM", () => {
   let served: Served;
   let vllm: VllmServer | undefined;
@@ -39,10 +41,12 @@ describe.runIf(python)("beside the real vLLM", () => {
     vllm = await startVllm({ python: python as string, model, contextLength: 1024, images: 24, loraRank: 8 });
     // In order: some rows change what later ones see.
     for (const request of REQUESTS) {
-      const [ours, theirs] = await Promise.all(
-        [served.url, vllm.url].map((url) => ask(url, request, "policy", served.root)),
-      );
-      answers.set(request.name, { ours: ours as TestAnswer, theirs: theirs as TestAnswer });
+      const ours = await ask(served.url, request, "policy", served.root);
+      let theirs = await ask(vllm.url, request, "policy", served.root);
+      // Ids that are ready at the same time share a piece of vLLM's stream: on a busy machine it has fewer pieces than ids.
+      for (let i = 0; i < 5 && pieces(theirs) < pieces(ours); i++)
+        theirs = await ask(vllm.url, request, "policy", served.root);
+      answers.set(request.name, { ours, theirs });
     }
   }, 600_000);
   afterAll(async () => {

@@ -212,8 +212,10 @@ describe.runIf(python)("the real vLLM", () => {
       expectNoDrift(steps);
       const after = await requestsOf(server);
       const more = (route: string) => (after.get(route) ?? 0) - (before.get(route) ?? 0);
-      // Before the first step and after each.
-      expect([more("/finish_weight_update"), more("/pause")]).toEqual([4, 4]);
+      // Before the first step and after each that moved the weights: siblings with equal rewards move nothing.
+      const moved = steps.filter((metrics) => (metrics["optimizer/grad_norm"] ?? 0) > 0).length;
+      expect(moved).toBeGreaterThan(0);
+      expect([more("/finish_weight_update"), more("/pause")]).toEqual([moved + 1, moved + 1]);
     },
     300_000,
   );

@@ -160,32 +160,31 @@ class ServingLearner implements Learner {
   /** The newest weights that were written. */
   #newest: Weights | undefined;
   #asleep = false;
+  #room: Promise<void> = Promise.resolve();
 
   constructor(inner: Learner, serving: Serving) {
     this.#inner = inner;
     this.#serving = serving;
   }
 
-  async forward(...args: Parameters<Learner["forward"]>) {
-    await this.#makeRoom();
-    return this.#inner.forward(...args);
+  forward(...args: Parameters<Learner["forward"]>) {
+    return this.#inOrder(() => this.#inner.forward(...args));
   }
 
-  async forwardBackward(...args: Parameters<Learner["forwardBackward"]>) {
-    await this.#makeRoom();
-    return this.#inner.forwardBackward(...args);
+  forwardBackward(...args: Parameters<Learner["forwardBackward"]>) {
+    return this.#inOrder(() => this.#inner.forwardBackward(...args));
   }
 
   step(...args: Parameters<Learner["step"]>) {
-    return this.#inner.step(...args);
+    return this.#inOrder(() => this.#inner.step(...args));
   }
 
   discard(): void {
-    this.#inner.discard();
+    this.#inOrder(async () => this.#inner.discard()).catch(() => undefined);
   }
 
   freshOptimizer(): Promise<void> {
-    return this.#inner.freshOptimizer();
+    return this.#inOrder(() => this.#inner.freshOptimizer());
   }
 
   async publish(): Promise<Sampler> {
@@ -253,6 +252,13 @@ class ServingLearner implements Learner {
 
   close(): Promise<void> {
     return this.#inner.close();
+  }
+
+  /** The servers may have to make room first; a step that was asked for right after its gradient must not overtake it meanwhile. */
+  #inOrder<T>(work: () => Promise<T>): Promise<T> {
+    const room = this.#room.then(() => this.#makeRoom());
+    this.#room = room.catch(() => undefined);
+    return room.then(work);
   }
 
   /** Before the first gradient after a publication, where both share a GPU. */
