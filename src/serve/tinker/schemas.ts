@@ -7,6 +7,9 @@ const seq = z.union([z.int(), text]).nullish();
 /** Whole numbers beyond 2⁵³ arrive as text (see `parseJson`). */
 const metadata = z.record(z.string(), z.unknown()).nullish();
 
+/** A hundred years at most: a date must be able to say when it ends. */
+const lifetime = z.number().positive().max(3_155_760_000).nullish();
+
 export const createSession = z.looseObject({
   tags: z.array(text).nullish(),
   user_metadata: metadata,
@@ -48,7 +51,7 @@ export const save = z.looseObject({
   seq_id: seq,
   path: text.nullish(),
   sampling_session_seq_id: z.int().nullish(),
-  ttl_seconds: z.number().positive().nullish(),
+  ttl_seconds: lifetime,
   user_metadata: metadata,
   age_encryption_recipients: z.array(text).nullish(),
 });
@@ -97,7 +100,7 @@ export const retrieve = z.looseObject({ request_id: text });
 export const modelOnly = z.looseObject({ model_id: text });
 export const sessionOnly = z.looseObject({ session_id: text });
 export const pathOnly = z.looseObject({ tinker_path: text });
-export const ttl = z.looseObject({ ttl_seconds: z.number().positive().nullish() });
+export const ttl = z.looseObject({ ttl_seconds: lifetime });
 export const search = z.looseObject({
   user_metadata: metadata,
   display_name: text.nullish(),
