@@ -168,11 +168,11 @@ class ServingLearner implements Learner {
   }
 
   forward(...args: Parameters<Learner["forward"]>) {
-    return this.#inOrder(() => this.#inner.forward(...args));
+    return this.#inOrder(() => this.#inner.forward(...args), true);
   }
 
   forwardBackward(...args: Parameters<Learner["forwardBackward"]>) {
-    return this.#inOrder(() => this.#inner.forwardBackward(...args));
+    return this.#inOrder(() => this.#inner.forwardBackward(...args), true);
   }
 
   step(...args: Parameters<Learner["step"]>) {
@@ -254,9 +254,9 @@ class ServingLearner implements Learner {
     return this.#inner.close();
   }
 
-  /** The servers may have to make room first; a step that was asked for right after its gradient must not overtake it meanwhile. */
-  #inOrder<T>(work: () => Promise<T>): Promise<T> {
-    const room = this.#room.then(() => this.#makeRoom());
+  /** A gradient may have to wait until the servers made room; a step that was asked for right after it must not overtake it meanwhile. */
+  #inOrder<T>(work: () => Promise<T>, needsRoom = false): Promise<T> {
+    const room = this.#room.then(() => (needsRoom ? this.#makeRoom() : undefined));
     this.#room = room.catch(() => undefined);
     return room.then(work);
   }
