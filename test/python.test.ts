@@ -16,12 +16,18 @@ const required = (process.env.SACCADE_REQUIRE ?? "").split(",").includes("torch"
 
 test.runIf(found || required)("the worker's pytest tests pass", { timeout: 600_000 }, async () => {
   const cwd = fileURLToPath(new URL("../python", import.meta.url));
-  const run = promisify(execFile)("python3", ["-m", "pytest", "tests", "-q", "--no-header", "-p", "no:cacheprovider"], {
-    cwd,
-  });
+  const run = promisify(execFile)(
+    "python3",
+    ["-m", "pytest", "tests", "-q", "-rs", "--no-header", "-p", "no:cacheprovider"],
+    {
+      cwd,
+    },
+  );
   const report = await run.catch((error: { stdout?: string; stderr?: string }) => ({
     stdout: `${error.stdout ?? ""}${error.stderr ?? ""}\nfailed`,
   }));
   expect(report.stdout).toMatch(/\d+ passed(, \d+ skipped)? in/);
   expect(report.stdout).not.toMatch(/failed|error/i);
+  const skipped = report.stdout.match(/^SKIPPED.*$/gm) ?? [];
+  expect(skipped.filter((line) => !line.endsWith("needs CUDA"))).toEqual([]);
 });
