@@ -106,6 +106,7 @@ async function wander(world: World, random: NumpyRandom, steps: number): Promise
 
 describe.each(cases.map((it, index) => [label(it), it, mine(index)] as const))("%s", (_, it, whole) => {
   const { seeds, replies } = budget(it);
+  const once = test.runIf(whole);
 
   test(`the oracle succeeds on ${seeds} seeds`, async () => {
     const world = await makeWorld(it.id, settings(it));
@@ -124,7 +125,7 @@ describe.each(cases.map((it, index) => [label(it), it, mine(index)] as const))("
     expect(failed).toEqual([]);
   });
 
-  test.runIf(whole)("the oracle finds its way back after random play", async () => {
+  once("the oracle finds its way back after random play", async () => {
     const world = await makeWorld(it.id, settings(it));
     let solvable = 0;
     for (let seed = 0; seed < Math.min(40, seeds); seed++) {
@@ -139,7 +140,7 @@ describe.each(cases.map((it, index) => [label(it), it, mine(index)] as const))("
     expect(solvable).toBeGreaterThan(Math.min(40, seeds) / 10);
   });
 
-  test.runIf(whole)("stopping at once succeeds as often as is published, within three standard deviations", async () => {
+  once("stopping at once succeeds as often as is published, within three standard deviations", async () => {
     const world = await makeWorld(it.id, settings(it));
     const stop = world.actions.find((action) => action.name === "stop");
     if (stop === undefined) return; // these worlds end by themselves: an agent that does nothing earns nothing
@@ -155,7 +156,7 @@ describe.each(cases.map((it, index) => [label(it), it, mine(index)] as const))("
     else expect(Math.abs(solved / SEEDS - floor)).toBeLessThanOrEqual(3 * Math.sqrt((floor * (1 - floor)) / SEEDS));
   });
 
-  test.runIf(whole)("a seed gives the same picture whatever was played before", async () => {
+  once("a seed gives the same picture whatever was played before", async () => {
     const used = await makeWorld(it.id, settings(it));
     for (const seed of [0, 1, 7, 4_294_967_296, 9_007_199_254_740_991]) {
       const fresh = await makeWorld(it.id, settings(it));
@@ -168,7 +169,7 @@ describe.each(cases.map((it, index) => [label(it), it, mine(index)] as const))("
     }
   });
 
-  test.runIf(whole)("a saved episode has the same future when loaded elsewhere", async () => {
+  once("a saved episode has the same future when loaded elsewhere", async () => {
     for (let seed = 0; seed < Math.min(12, seeds); seed++) {
       const first = await makeWorld(it.id, settings(it));
       const second = await makeWorld(it.id, settings(it));
