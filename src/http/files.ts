@@ -2,6 +2,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { extname, join, relative, sep } from "node:path";
 import { HttpError } from "./errors.ts";
+import type { HttpRequest } from "./request.ts";
 import { bytes } from "./responses.ts";
 
 export type StaticFile = { readonly path: string; readonly type: string; readonly immutable: boolean };
@@ -33,7 +34,7 @@ export async function listFiles(folder: string): Promise<Map<string, StaticFile>
   return files;
 }
 
-export async function fileResponse(files: ReadonlyMap<string, StaticFile>, request: Request): Promise<Response> {
+export async function fileResponse(files: ReadonlyMap<string, StaticFile>, request: HttpRequest): Promise<Response> {
   const file = files.get(new URL(request.url).pathname);
   if (file === undefined || (request.method !== "GET" && request.method !== "HEAD")) {
     throw new HttpError(404, "There is no such page.");

@@ -7,6 +7,7 @@ import { isIP } from "node:net";
 import { hostname } from "node:os";
 import { ConfigError } from "../core/errors.ts";
 import { HttpError } from "./errors.ts";
+import type { HttpRequest } from "./request.ts";
 
 /** For pages of ours: they may load nothing but what their server gives them, and run no script but its own. */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
@@ -52,7 +53,7 @@ export class Guard {
   }
 
   /** Refuses with 403 a request that another site may have sent. `fetched`: by a script or a program, not as a page that somebody opened. */
-  checkSource({ headers }: Request, fetched: boolean): void {
+  checkSource({ headers }: HttpRequest, fetched: boolean): void {
     const host = headers.get("host");
     if (host === null || !this.#isOurName(nameOf(host))) {
       throw new HttpError(403, "This server is not reached under that name; use the address it printed.");
@@ -79,7 +80,7 @@ export class Guard {
 }
 
 /** The key a request brings along: in its header or, where pages ask, in a cookie. */
-export function keyOf({ headers }: Request, cookie?: string): string | undefined {
+export function keyOf({ headers }: HttpRequest, cookie?: string): string | undefined {
   const bearer = /^Bearer (.+)$/i.exec(headers.get("authorization") ?? "")?.[1];
   if (bearer !== undefined || cookie === undefined) return bearer;
   for (const pair of (headers.get("cookie") ?? "").split(";")) {

@@ -1,8 +1,9 @@
 /** How much one request may bring, and how many may be at work: a server that takes everything falls to the first that sends too much. */
 import { HttpError } from "./errors.ts";
+import type { HttpRequest } from "./request.ts";
 
 /** The body, whole; refused with 413 as soon as it is longer than it may be. */
-export async function readBody(request: Request, mostBytes: number): Promise<Uint8Array> {
+export async function readBody(request: HttpRequest, mostBytes: number): Promise<Uint8Array> {
   const tooLong = () => new HttpError(413, `A request has at most ${mostBytes} bytes.`);
   if (Number(request.headers.get("content-length") ?? 0) > mostBytes) throw tooLong();
   const parts: Uint8Array[] = [];
@@ -15,7 +16,7 @@ export async function readBody(request: Request, mostBytes: number): Promise<Uin
   return Buffer.concat(parts);
 }
 
-export async function readJson(request: Request, mostBytes: number): Promise<unknown> {
+export async function readJson(request: HttpRequest, mostBytes: number): Promise<unknown> {
   // A page of another site can't send this type without asking first.
   if (!/^application\/json\b/i.test(request.headers.get("content-type") ?? "")) {
     throw new HttpError(400, "Send JSON, with Content-Type: application/json.");

@@ -1,6 +1,6 @@
 /**
- * A function from `Request` to `Response`, served by node:http. The function knows nothing of Node, so a router's `fetch` fits as well. What it
- * throws becomes an error body; a client that leaves aborts the request's signal and cancels the body that was being sent.
+ * A function from `HttpRequest` to `Response`, served by node:http. The function knows nothing of Node. What it throws becomes an error body; a
+ * client that leaves aborts the request's signal and cancels the body that was being sent.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -10,8 +10,9 @@ import { pipeline } from "node:stream/promises";
 import { ConfigError } from "../core/errors.ts";
 import { errorResponse, HttpError } from "./errors.ts";
 import { isPlainTarget } from "./paths.ts";
+import type { HttpRequest } from "./request.ts";
 
-export type Handler = (request: Request) => Response | Promise<Response>;
+export type Handler = (request: HttpRequest) => Response | Promise<Response>;
 
 export type ListenOptions = {
   readonly handle: Handler;
@@ -62,7 +63,9 @@ export async function listen(options: ListenOptions): Promise<HttpServer> {
 async function serve(incoming: IncomingMessage, outgoing: ServerResponse, options: ListenOptions): Promise<void> {
   for (const [name, value] of Object.entries(options.headers ?? {})) outgoing.setHeader(name, value);
   const gone = new AbortController();
-  outgoing.on("close", () => gone.abort());
+  outgoing.on("close", () => {
+    if (!outgoing.writableFinished) gone.abort();
+  });
   let response: Response;
   try {
     response = await options.handle(toRequest(incoming, gone.signal));
@@ -72,21 +75,17 @@ async function serve(incoming: IncomingMessage, outgoing: ServerResponse, option
   await send(response, incoming, outgoing);
 }
 
-function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
+function toRequest(incoming: IncomingMessage, signal: AbortSignal): HttpRequest {
   const { method = "GET", url = "", headers } = incoming;
   if (!isPlainTarget(url)) throw new HttpError(400, "This is no address of this server.");
-  const given = new Headers();
-  for (const [name, value] of Object.entries(headers)) {
-    for (const one of Array.isArray(value) ? value : [value ?? ""]) given.append(name, one);
-  }
+  const get = (name: string) => {
+    const value = headers[name.toLowerCase()] ?? null;
+    return Array.isArray(value) ? value.join(", ") : value;
+  };
   const hasBody = method !== "GET" && method !== "HEAD";
-  // The address is only a frame for the path: who was asked for is in the Host header, where a guard checks it.
-  return new Request(`http://localhost${url}`, {
-    method,
-    headers: given,
-    signal,
-    ...(hasBody && { body: Readable.toWeb(incoming) as ReadableStream<Uint8Array>, duplex: "half" }),
-  });
+  // Who stops reading still answers, over the same connection.
+  const body = hasBody ? incoming.iterator({ destroyOnReturn: false }) : null;
+  return { method, url: `http://localhost${url}`, headers: { get }, signal, body };
 }
 
 async function send(response: Response, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
@@ -101,6 +100,11 @@ async function send(response: Response, incoming: IncomingMessage, outgoing: Ser
   if (response.body === null || incoming.method === "HEAD") {
     await response.body?.cancel();
     outgoing.end();
+    return;
+  }
+  if (response.headers.has("content-length")) {
+    // It is whole already: one write, and no streams in between.
+    outgoing.end(new Uint8Array(await response.arrayBuffer()));
     return;
   }
   outgoing.flushHeaders();

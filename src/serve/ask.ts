@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { ModelInput } from "../core/model-input.ts";
 import { readBody } from "../http/limits.ts";
+import type { HttpRequest } from "../http/request.ts";
 import { pieces } from "../http/responses.ts";
 import type { Backend } from "./backend.ts";
 import { ApiError, apiErrorBody, badField } from "./errors.ts";
@@ -18,13 +19,13 @@ export const LEAST_LOGPROB = -9999;
 
 export type Ask = {
   readonly backend: Backend;
-  readonly request: Request;
+  readonly request: HttpRequest;
   readonly query: URLSearchParams;
   /** Weights may be loaded from inside this folder. */
   readonly store: string | undefined;
 };
 
-export async function readJsonBody(request: Request): Promise<unknown> {
+export async function readJsonBody(request: HttpRequest): Promise<unknown> {
   if (!/^application\/([\w.+-]+\+)?json\b/i.test(request.headers.get("content-type") ?? "")) {
     throw new ApiError(400, "Send JSON, with Content-Type: application/json.", { type: "Bad Request" });
   }
@@ -36,7 +37,7 @@ export async function readJsonBody(request: Request): Promise<unknown> {
   }
 }
 
-export function newId(request: Request, given?: string | null): string {
+export function newId(request: HttpRequest, given?: string | null): string {
   return request.headers.get("x-request-id") ?? given ?? randomBytes(8).toString("hex");
 }
 

@@ -208,6 +208,8 @@ export class Backend {
     const sequence = `serve ${this.#sequences++}`;
     let taken = 0;
     let live = true;
+    const leave = () => stop.abort(signal.reason);
+    signal.addEventListener("abort", leave, { once: true });
     this.#running.add(stop);
     metrics.running += 1;
     metrics.waiting -= 1;
@@ -216,7 +218,7 @@ export class Backend {
         try {
           const sample = await sampler.sample(prompt, params, {
             sequence,
-            signal: AbortSignal.any([signal, stop.signal]),
+            signal: stop.signal,
             onToken: (...drawn) => {
               if (!live) return;
               taken += 1;
@@ -238,6 +240,7 @@ export class Backend {
       if (signal.aborted || !stop.signal.aborted) throw error;
       return stop.signal.reason === "abort" ? "abort" : undefined;
     } finally {
+      signal.removeEventListener("abort", leave);
       this.#running.delete(stop);
       metrics.running -= 1;
       metrics.waiting += 1;

@@ -14,6 +14,7 @@ import { listEnvs } from "../envs/registry.ts";
 import { MORE_METHODS, type Parcel, packMessages, packParcel, packStep, unpackParcel } from "../envs/remote-wire.ts";
 import { HttpError } from "../http/errors.ts";
 import { readBody, Slots } from "../http/limits.ts";
+import type { HttpRequest } from "../http/request.ts";
 import { json } from "../http/responses.ts";
 import { TimedOut, within } from "../rollout/deadline.ts";
 import { EnvHost, type HostedEnv, type Workers } from "../rollout/hosts.ts";
@@ -101,7 +102,7 @@ export class Environments {
     this.#sweep = setInterval(() => this.#closeIdle(), Math.min(this.#idleMs / 4, 60_000)).unref();
   }
 
-  async connect(request: Request): Promise<Response> {
+  async connect(request: HttpRequest): Promise<Response> {
     const { env_config: config, seed, key } = readFields(connectSchema, await this.#read(request), "data");
     const known = key ? this.#opened.get(key) : undefined;
     if (known !== undefined) return answer(known.answer);
@@ -114,7 +115,7 @@ export class Environments {
     return answer(opening);
   }
 
-  async call(request: Request): Promise<Response> {
+  async call(request: HttpRequest): Promise<Response> {
     const { session_id: id, method, params, call } = readFields(callSchema, await this.#read(request), "data");
     const session = this.#sessions.get(id);
     if (session === undefined) throw new HttpError(404, "There is no such session: it was closed, or never opened.");
@@ -162,7 +163,7 @@ export class Environments {
     await this.#host.close();
   }
 
-  async #read(request: Request): Promise<JsonObject> {
+  async #read(request: HttpRequest): Promise<JsonObject> {
     return unpackParcel(await readBody(request, MOST_BYTES), request.headers.get("content-type")).data;
   }
 

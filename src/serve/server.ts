@@ -6,6 +6,7 @@ import { resolve } from "node:path";
 import { ConfigError } from "../core/errors.ts";
 import { HttpError } from "../http/errors.ts";
 import { Guard, keyOf } from "../http/guard.ts";
+import type { HttpRequest } from "../http/request.ts";
 import { json } from "../http/responses.ts";
 import { listen } from "../http/server.ts";
 import { type Ask, VLLM_VERSION } from "./ask.ts";
@@ -69,7 +70,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
   "POST /v1/unload_lora_adapter": control.unloadAdapter,
 };
 
-type EnvRoute = (environments: Environments, request: Request) => Response | Promise<Response>;
+type EnvRoute = (environments: Environments, request: HttpRequest) => Response | Promise<Response>;
 
 const ENV_ROUTES: Readonly<Record<string, EnvRoute>> = {
   "POST /connect": (environments, request) => environments.connect(request),
@@ -96,7 +97,7 @@ export async function startServer(options: ServeOptions): Promise<ServeServer> {
   const root = store === undefined ? undefined : resolve(store);
   const tinker = root === undefined || backend === undefined ? undefined : await openTinker(backend, root);
   const served: Served = { guard, backend, tinker, environments, store: root };
-  const handle = (request: Request) => serve(request, served);
+  const handle = (request: HttpRequest) => serve(request, served);
   const server = await listen({ host, port, handle, onError: apiErrorResponse }).catch(async (error: unknown) => {
     await backend?.close();
     await environments?.close();
@@ -118,7 +119,7 @@ function openTinker({ engine, chat, folder, name, contextLength }: Backend, stor
   return Tinker.open({ engine, chat, folder, name, contextLength, store });
 }
 
-async function serve(request: Request, served: Served): Promise<Response> {
+async function serve(request: HttpRequest, served: Served): Promise<Response> {
   const { guard, backend, tinker, environments, store } = served;
   const { pathname, searchParams: query } = new URL(request.url);
   guard.checkSource(request, true);

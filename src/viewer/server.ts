@@ -8,6 +8,7 @@ import { fileResponse, listFiles, type StaticFile } from "../http/files.ts";
 import { Guard, keyOf, PAGE_HEADERS } from "../http/guard.ts";
 import { readJson } from "../http/limits.ts";
 import { segmentsOf } from "../http/paths.ts";
+import type { HttpRequest } from "../http/request.ts";
 import { bytes } from "../http/responses.ts";
 import { listen } from "../http/server.ts";
 import { answer } from "./routes.ts";
@@ -66,7 +67,7 @@ type Context = {
   readonly cookie: string;
 };
 
-async function serve(request: Request, { state, files, guard, cookie }: Context): Promise<Response> {
+async function serve(request: HttpRequest, { state, files, guard, cookie }: Context): Promise<Response> {
   const { pathname, searchParams: query } = new URL(request.url);
   const segments = segmentsOf(pathname);
   if (segments === undefined) throw new HttpError(400, "This is no address of the viewer.");

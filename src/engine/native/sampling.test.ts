@@ -42,6 +42,17 @@ describe("choose", () => {
     expect(choose(new Float32Array(4), 0, 4, { ...base, temperature: 0 }, 0.99).id).toBe(0);
   });
 
+  test("the likeliest ids are the same ones, in the same order, however many are asked for", () => {
+    const random = new NumpyRandom(3);
+    // Many equals and some that are impossible.
+    const wide = Float32Array.from({ length: 300 }, () => Math.log(Math.floor(random.random() * 20)));
+    const all = likeliest(wide, 0, 300, base, 300);
+    const ranked = [...wide.keys()].filter((id) => wide[id] !== -Infinity).sort((a, b) => wide[b]! - wide[a]! || a - b);
+    expect(all.map(({ id }) => id)).toEqual(ranked);
+    for (const count of [0, 1, 2, 20, 64, 65])
+      expect(likeliest(wide, 0, 300, base, count)).toEqual(all.slice(0, count));
+  });
+
   test("an impossible id is never drawn, not even when rounding leaves the sum short", () => {
     const random = new NumpyRandom(0);
     for (let i = 0; i < 500; i++) expect(choose(row, 1, 6, base, random.random()).id).not.toBe(2);

@@ -10,6 +10,9 @@ import { checkSeed } from "../../core/seed.ts";
 import type { SamplingParams } from "../engine.ts";
 import type { F32 } from "./kernels/api.ts";
 
+/** So many likeliest ids are picked out one by one; for more all are sorted. */
+const FEW = 64;
+
 export type Choice = { readonly id: number; readonly logprob: number };
 
 /** Throws a ConfigError that names the option. */
@@ -75,8 +78,9 @@ export function likeliest(
   params: SamplingParams,
   count: number,
 ): Choice[] {
-  const all = truncates(params, vocab) ? keep(logprobs, offset, vocab, params) : sorted(logprobs, offset, vocab);
-  return all.slice(0, count);
+  return truncates(params, vocab)
+    ? keep(logprobs, offset, vocab, params).slice(0, count)
+    : first(logprobs, offset, vocab, count);
 }
 
 function greedy(logprobs: F32, offset: number, vocab: number): Choice {
@@ -99,10 +103,26 @@ function sorted(logprobs: F32, offset: number, vocab: number): Choice[] {
   return all.sort((a, b) => b.logprob - a.logprob || a.id - b.id);
 }
 
+/** The first `count` of `sorted`; few of them are found without sorting, which takes longer than the network of a small model. */
+function first(logprobs: F32, offset: number, vocab: number, count: number): Choice[] {
+  if (count > FEW) return sorted(logprobs, offset, vocab).slice(0, count);
+  const found: Choice[] = [];
+  let least = count === 0 ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY;
+  for (let id = 0; id < vocab; id++) {
+    const logprob = logprobs[offset + id] as number;
+    if (!(logprob > least)) continue;
+    let at = found.length;
+    while (at > 0 && (found[at - 1] as Choice).logprob < logprob) at -= 1;
+    found.splice(at, 0, { id, logprob });
+    if (found.length > count) found.pop();
+    if (found.length === count) least = (found[count - 1] as Choice).logprob;
+  }
+  return found;
+}
+
 /** Top-k, then the smallest set with top-p of what is left, then min-p relative to the likeliest; renormalised. */
 function keep(logprobs: F32, offset: number, vocab: number, { topK, topP, minP }: SamplingParams): Choice[] {
-  let kept = sorted(logprobs, offset, vocab);
-  if (topK !== undefined) kept = kept.slice(0, topK);
+  let kept = first(logprobs, offset, vocab, topK ?? vocab);
   if (topP !== undefined && topP < 1) {
     const enough = topP * mass(kept);
     let sum = 0;

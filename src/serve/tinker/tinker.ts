@@ -14,6 +14,7 @@ import { EngineError } from "../../engine/errors.ts";
 import { HttpError } from "../../http/errors.ts";
 import { readBody } from "../../http/limits.ts";
 import { segmentsOf } from "../../http/paths.ts";
+import type { HttpRequest } from "../../http/request.ts";
 import { json } from "../../http/responses.ts";
 import type { ChatFolder } from "../../model/chat.ts";
 import { MOST_BYTES } from "../ask.ts";
@@ -58,7 +59,7 @@ export type TinkerOptions = {
   readonly store: string;
 };
 
-type Call = { readonly request: Request; readonly query: URLSearchParams; readonly parts: readonly string[] };
+type Call = { readonly request: HttpRequest; readonly query: URLSearchParams; readonly parts: readonly string[] };
 
 export class Tinker {
   readonly #options: TinkerOptions;
@@ -98,7 +99,7 @@ export class Tinker {
     return pathname.startsWith(`${TINKER_PREFIX}files/`) || pathname === `${TINKER_PREFIX}healthz`;
   }
 
-  async answer(request: Request): Promise<Response> {
+  async answer(request: HttpRequest): Promise<Response> {
     const { pathname, searchParams: query } = new URL(request.url);
     try {
       const parts = segmentsOf(pathname.slice(TINKER_PREFIX.length - 1)) ?? [];
@@ -273,7 +274,7 @@ export class Tinker {
     });
   }
 
-  async #forwardBackward(request: Request): Promise<Response> {
+  async #forwardBackward(request: HttpRequest): Promise<Response> {
     if (!(request.headers.get("content-type") ?? "").includes("application/x-protobuf")) {
       throw new HttpError(400, "forward_backward takes protobuf; use an SDK of 0.23 or newer.");
     }
@@ -534,19 +535,19 @@ export class Tinker {
   }
 
   /** Addresses that need no key, for an hour. */
-  async #linksTo(request: Request, folder: string): Promise<Response> {
+  async #linksTo(request: HttpRequest, folder: string): Promise<Response> {
     const { base, until } = this.#link(request, folder);
     const files = await readdir(folder);
     return json({ urls: Object.fromEntries(files.map((file) => [file, `${base}/${file}`])), expires: iso(until) });
   }
 
   /** What SDKs before 0.36 download. */
-  #linkToArchive(request: Request, { folder, name }: CheckpointRow): Response {
+  #linkToArchive(request: HttpRequest, { folder, name }: CheckpointRow): Response {
     const { base, until } = this.#link(request, folder);
     return json({ url: `${base}/${name}${ARCHIVE_END}`, expires: iso(until) });
   }
 
-  #link(request: Request, folder: string): { base: string; until: number } {
+  #link(request: HttpRequest, folder: string): { base: string; until: number } {
     for (const [key, { until }] of this.#links) if (until < now()) this.#links.delete(key);
     const key = randomBytes(24).toString("base64url");
     const until = now() + LINK_SECONDS;
@@ -610,7 +611,7 @@ export class Tinker {
   }
 }
 
-async function readJson<S extends z.ZodType>(request: Request, schema: S): Promise<z.output<S>> {
+async function readJson<S extends z.ZodType>(request: HttpRequest, schema: S): Promise<z.output<S>> {
   const body = await readBody(request, MOST_BYTES);
   let value: unknown;
   try {
