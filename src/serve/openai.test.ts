@@ -1,4 +1,5 @@
 /** The OpenAI face: what the official SDK and our own evaluation get from it, and what it refuses. */
+import { connect } from "node:net";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Image } from "../core/image.ts";
@@ -241,6 +242,18 @@ describe("who may ask", () => {
       await locked.close();
     }
   });
+
+  test.each(["evil.example", "127.0.0.1.evil.example", "evil.example:80"])(
+    "who asks for %s does not mean this server",
+    async (host) => {
+      // fetch sets Host itself.
+      const socket = connect(served.port, "127.0.0.1");
+      socket.end(`GET /v1/models HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+      let said = "";
+      for await (const part of socket) said += String(part);
+      expect(said).toMatch(/^HTTP\/1\.1 403 [\s\S]*not reached under that name/);
+    },
+  );
 
   test("pages of other sites are refused", async () => {
     const answer = await fetch(`${served.url}/v1/models`, { headers: { Origin: "http://evil.example" } });

@@ -1,6 +1,6 @@
 /**
  * A checkpoint in the real vLLM: the folder that a run writes loads as it is, and greedy replies there are our own sampler's, id for id. And a run
- * that samples there: no drift, with its pixels or ours, with adapters, rendered apart and asleep while it learns, and through a kill.
+ * that samples there: no drift, with its pixels or ours, with adapters, rendered apart and asleep while it learns, and through kills.
  * Runs where SACCADE_VLLM_PYTHON names the Python of an environment with vLLM (python/vllm_cpu.py makes one); SACCADE_REQUIRE=vllm makes
  * its absence a failure.
  */
@@ -59,11 +59,19 @@ describe.runIf(python)("the real vLLM", () => {
       engine: { learner: { name: "native", threads: 2 }, sampler: { vllm: [server?.url as string], ...sampler } },
       ...changes,
     });
-  /** Trains and says, step by step, what was measured. */
+  /** Trains and says, step by step, what was measured. No episode is handed to the learner twice. */
   const follow = async (name: string, given: Recipe, onStep?: (step: number) => void) => {
     const steps: Metrics[] = [];
+    const played: string[] = [];
     const { finished } = await train({
-      recipe: given,
+      recipe: {
+        ...given,
+        // Pays nothing; it is shown every episode that is trained.
+        judge: async ({ id }) => {
+          played.push(id);
+          return [];
+        },
+      },
       folder: join(root, name),
       onEvent: ({ kind, metrics }) => {
         if (kind !== "train") return;
@@ -72,6 +80,8 @@ describe.runIf(python)("the real vLLM", () => {
       },
     });
     expect(finished).toBe(true);
+    expect(played.length).toBe(steps.length * given.groups * given.siblings);
+    expect(new Set(played).size).toBe(played.length);
     return steps;
   };
   const expectNoDrift = (steps: readonly Metrics[]) => {
@@ -226,6 +236,24 @@ describe.runIf(python)("the real vLLM", () => {
     expectWhole(steps, 3);
     expectNoDrift(steps);
   }, 300_000);
+
+  test("two servers, one of which is killed −9 in the middle: play goes on, nothing is lost, nothing is trained twice", async () => {
+    const other = await start();
+    try {
+      const urls = [other.url, server?.url as string];
+      let before: Promise<Map<string, number>> | undefined;
+      const steps = await follow("two", recipe({ vllm: urls }, { steps: 4 }), (step) => {
+        if (step === 1) before = requestsOf(other);
+        if (step === 2) setTimeout(() => process.kill(-other.pid, "SIGKILL"), 20);
+      });
+      expectWhole(steps, 4);
+      expectNoDrift(steps);
+      expect((await before)?.get("/inference/v1/generate")).toBeGreaterThan(0);
+      await expect(fetch(`${other.url}/health`)).rejects.toThrow();
+    } finally {
+      await other.close();
+    }
+  }, 600_000);
 
   test("killed −9 in the middle and started again: nothing is lost, nothing is trained twice", async () => {
     const { url, pid, ended } = server as VllmServer;
