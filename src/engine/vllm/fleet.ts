@@ -114,8 +114,8 @@ export class Fleet {
     const told = this.#members.filter(({ up }) => up);
     await Promise.all(
       told.map((member) =>
-        tell(member.server).catch((error) => {
-          if (!(error instanceof ServerLost)) throw error;
+        tell(member.server).catch(async (error) => {
+          if (!(await isGone(member.server, error))) throw error;
           this.#lose(member, error);
         }),
       ),
@@ -165,8 +165,7 @@ export class Fleet {
           breakdowns += 1;
           if (breakdowns >= MOST_BREAKDOWNS) throw error;
         } else if (!(error instanceof ServerLost || forgot)) throw error;
-        // A server whose engine died answers 500 once more and 503 from then on.
-        if (error instanceof ServerLost || !(forgot || (await server.healthy()))) this.#lose(member, error);
+        if (!forgot && (await isGone(server, error))) this.#lose(member, error);
       }
     }
   }
@@ -210,7 +209,7 @@ export class Fleet {
           }
           member.has.push(name);
         } catch (error) {
-          if (!(error instanceof ServerLost)) {
+          if (!(await isGone(member.server, error))) {
             const where = weights.kind === "transfer" ? "the learner's weights" : weights.folder;
             const what =
               weights.kind === "transfer"
@@ -219,7 +218,7 @@ export class Fleet {
             throw new EngineError(`${member.server.url} could not load ${where}: ${errorMessage(error)} ${what}`);
           }
           this.#lose(member, error);
-          throw error;
+          throw error instanceof ServerLost ? error : new ServerLost(errorMessage(error));
         }
       });
     member.loading = next;
@@ -269,4 +268,10 @@ export class Fleet {
       return;
     }
   }
+}
+
+/** A server whose engine died answers 500 once more and 503 from then on. */
+async function isGone(server: TokenServer, error: unknown): Promise<boolean> {
+  if (error instanceof ServerLost) return true;
+  return error instanceof ServerRefused && error.status >= 500 && !(await server.healthy());
 }

@@ -368,6 +368,20 @@ describe("several servers", () => {
     expect(server.controls.at(-1)).toBe("/resume");
   });
 
+  test("a server whose engine dies while it takes new weights ends nothing: the others have them and go on", async () => {
+    const [broken, sound] = [await testServer(), await testServer()];
+    const fleet = fleetOf([broken, sound]);
+    // Its HTTP side lives on and says so.
+    broken.override = ({ path }) =>
+      path === "/collective_rpc" || path === "/health"
+        ? { status: 503, body: { error: "EngineDeadError" } }
+        : undefined;
+    await fleet.load(version(1));
+    for (const session of ["a", "b"]) {
+      expect((await fleet.generate(request(session), () => version(1))).url).toBe(sound.url);
+    }
+  });
+
   test("adapters: one per version, loaded where it is asked for, dropped when its sampler goes", async () => {
     const server = await testServer();
     const fleet = fleetOf([server]);
