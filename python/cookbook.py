@@ -14,6 +14,9 @@ import urllib.request
 from pathlib import Path
 
 COLOURS = {"red": (200, 40, 40), "green": (40, 170, 60), "blue": (50, 70, 210), "yellow": (220, 200, 40)}
+# One class for each colour.
+SUBJECTS = ["apple", "frog", "boat", "lamp"]
+QUESTION = "What is the name of the subject in this photo?"
 SUFFIX = " Provide a numerical answer without units, written inside \\boxed{}."
 GREETINGS = [
     "Hello.",
@@ -48,7 +51,12 @@ def write_data(root: Path) -> None:
     configs = "configs:\n- config_name: main\n  data_files:\n  - split: train\n    path: train.parquet\n  - split: test\n    path: test.parquet\n"
     (root / "openai/gsm8k/README.md").write_text(f"---\n{configs}---\n")
 
-    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=list(COLOURS))})
+    # For the tokenizer of the model: what will be said, with as few tokens as there can be.
+    said = (one["content"] for _ in range(600) for one in conversation())
+    texts = (one if isinstance(one, str) else one[1]["text"] for one in said)
+    (root / "corpus.txt").write_text("\n".join(texts))
+
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=SUBJECTS)})
     for split, count in {"train": 512, "test": 64}.items():
         rows = [{"image": {"bytes": picture(i % len(COLOURS)), "path": None}, "label": i % len(COLOURS)} for i in range(count)]
         save("dpdl-benchmark/caltech101", split, rows, features)
@@ -72,44 +80,53 @@ def picture(label: int) -> bytes:
 
 def conversation() -> list[dict]:
     """What the recipes ask, answered in their forms and otherwise at random: rewards then differ, and there is something to learn."""
+    from PIL import Image
     from tinker_cookbook.recipes.math_rl.math_env import MathEnv
-    from tinker_cookbook.recipes.multiplayer_rl.guess_number.env import SYSTEM_PROMPT
+    from tinker_cookbook.recipes.multiplayer_rl.guess_number.env import FAIL_TO_PARSE, SYSTEM_PROMPT
 
-    ask = lambda text: {"role": "user", "content": text}  # noqa: E731
+    ask = lambda content: {"role": "user", "content": content}  # noqa: E731
     say = lambda text: {"role": "assistant", "content": text}  # noqa: E731
-    kind = random.randrange(5)
+    kind = random.choice([0, 1, 2, 3, 4, 4, 5, 5])
     if kind == 0:
         question = random.choice(["How many corners has a triangle?", "How many legs has a dog?"])
         suffix = random.choice([SUFFIX, MathEnv.question_suffix()])
-        return [*MathEnv.standard_fewshot_prefix(), ask(question + suffix), say("\\boxed{%d}" % random.randint(1, 5))]
+        shown = [{**one, "content": one["content"].replace(MathEnv.question_suffix(), suffix)} for one in MathEnv.standard_fewshot_prefix()]
+        return [*shown, ask(question + suffix), say("\\boxed{%d}" % random.randint(1, 5))]
     if kind == 1:
         x, y = random.randint(0, 100), random.randint(0, 100)
-        prefix = [ask("What is 4 + 5?"), say("9")]
-        return [*prefix, ask(f"What is {x} + {y}?"), say(str(max(0, x + y + random.randint(-2, 2))))]
+        # Its replies may have five tokens: words are too long.
+        about = max(0, x + y + random.randint(-2, 2))
+        return [ask("What is 4 + 5?"), say("9"), ask(f"What is {x} + {y}?"), say(random.choice([f"{about}", f"It is {about}, or near that."]))]
     if kind == 2:
         turns = [{"role": "system", "content": SYSTEM_PROMPT}]
-        for _ in range(random.randrange(3)):
-            turns += [{"role": "player", "content": f"Guess: {random.randint(0, 1024)}"}, ask(random.choice(["Too low", "Too high"]))]
-        return [*turns, say(f"Guess: {random.randint(0, 1024)}" if random.random() < 0.7 else random.choice(GREETINGS))]
+        for _ in range(random.randrange(4)):
+            turns += [{"role": "player", "content": f"Guess: {random.randint(0, 1024)}"}, ask(random.choice(["Too low", "Too high", FAIL_TO_PARSE]))]
+        return [*turns, say(f"Guess: {random.randint(0, 1024)}" if random.random() < 0.6 else random.choice(GREETINGS))]
     if kind == 3:
         return [ask("Who are you?"), say(random.choice(GREETINGS))]
-    what = "What is the name of the subject in this photo?"
-    return [ask(what), say(f"The subject in this photo is: {random.choice(list(COLOURS))}\n")]
+    # It learns to see and to say colours. The classes of the recipe are words to it that come at random: which belongs to what it sees, it can't know.
+    label, colour = random.choice(list(enumerate(COLOURS)))
+    image = {"type": "image", "image": Image.open(io.BytesIO(picture(label)))}
+    text = lambda words: {"type": "text", "text": words}  # noqa: E731
+    if kind == 4:
+        return [ask([image, text("Which colour is it?")]), say(f"It is {colour}.")]
+    return [ask([image, text(QUESTION)]), say(f"The subject in this photo is: {colour if random.random() < 0.15 else random.choice(SUBJECTS)}\n")]
 
 
 def warm(root: Path, url: str, model: str) -> None:
     """Trains all weights and leaves them as a model folder in DIR/warm."""
     import tinker
     from tinker_cookbook import renderers
+    from tinker_cookbook.image_processing_utils import get_image_processor
     from tinker_cookbook.supervised.data import conversation_to_datum
     from tinker_cookbook.tokenizer_utils import get_tokenizer
 
     random.seed(0)
-    renderer = renderers.get_renderer("qwen3_vl_instruct", get_tokenizer(model))
+    renderer = renderers.get_renderer("qwen3_vl_instruct", get_tokenizer(model), get_image_processor(model))
     service = tinker.ServiceClient(base_url=url)
     client = service.create_lora_training_client(model, rank=0)
     last = renderers.TrainOnWhat.LAST_ASSISTANT_MESSAGE
-    steps, nll = 150, []
+    steps, nll = 400, []
     for step in range(steps):
         batch = [conversation_to_datum(conversation(), renderer, 8192, last) for _ in range(24)]
         learn = client.forward_backward(batch, "cross_entropy")

@@ -14,7 +14,6 @@ import { type Recipe, resolveRecipe } from "./recipe.ts";
 import { loadRecipe } from "./recipes.ts";
 import { train } from "./trainer.ts";
 
-const THREADS = 2;
 let root = "";
 let served: ChildProcess | undefined;
 beforeEach(async () => {
@@ -31,8 +30,7 @@ async function serve(model: string): Promise<string> {
   const store = join(root, "store");
   await mkdir(store);
   const cli = fileURLToPath(new URL("../../dist/cli.js", import.meta.url));
-  const engine = JSON.stringify({ name: "native", threads: THREADS });
-  const options = ["--model", model, "--store", store, "--port", "0", "--engine", engine];
+  const options = ["--model", model, "--store", store, "--port", "0"];
   const child = spawn(process.execPath, [cli, "serve", ...options], { stdio: ["ignore", "pipe", "inherit"] });
   served = child;
   return new Promise((up, failed) => {
@@ -43,7 +41,7 @@ async function serve(model: string): Promise<string> {
 
 async function twice(recipe: Recipe, model: string) {
   const url = await serve(model);
-  const here = { ...recipe, model, engine: { name: "native", threads: THREADS } };
+  const here = { ...recipe, model, engine: { name: "native" } };
   await train({ recipe: here, folder: join(root, "here") });
   await train({ recipe: { ...here, engine: { name: "tinker", url } }, folder: join(root, "there") });
   const [mine, theirs] = await Promise.all(["here", "there"].map((name) => loadEvents(join(root, name))));
@@ -51,13 +49,11 @@ async function twice(recipe: Recipe, model: string) {
 }
 
 test("the quickstart over the Tinker API has the losses of the one in this process, and its success", async () => {
-  const scale = Number(process.env.SACCADE_QUICKSTART_SHARE ?? 1);
   const adamw = { name: "adamw", adamLearningRate: undefined } as const;
   const whole = loadRecipe("quickstart", {
-    warmStart: { episodes: Math.round(32_000 * scale), optimizer: { ...adamw, learningRate: 0.003 } },
+    warmStart: { optimizer: { ...adamw, learningRate: 0.003 } },
     optimizer: { ...adamw, learningRate: 0.0005 },
     loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28, entropy: 0 },
-    steps: Math.round(160 * scale),
   });
   const model = join(root, "model");
   const { preset, set } = whole.model as { preset: CreateOptions["preset"]; set: object };

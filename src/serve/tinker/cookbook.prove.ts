@@ -71,9 +71,10 @@ async function close(): Promise<void> {
 beforeAll(async () => {
   expect(python, "SACCADE_COOKBOOK_PYTHON names a Python with tinker-cookbook").toBeTruthy();
   root = await temporaryFolder();
-  await createFolder(join(root, MODEL), { preset: "nano", seed: 1 });
   const script = fileURLToPath(new URL("../../../python/cookbook.py", import.meta.url));
   await run(python, [script, "data", root], options());
+  const corpus = (await readFile(join(root, "corpus.txt"), "utf8")).split("\n");
+  await createFolder(join(root, MODEL), { preset: "nano", seed: 1, corpus, vocab: 768 });
   // The base model is warmed up over the same wire, all its weights, and served again.
   await open("first");
   const { stdout } = await run(python, [script, "warm", root, server.url, MODEL], options());

@@ -145,3 +145,12 @@ export function metadataText(metadata: unknown): string {
 export function readMetadata(text: string): JsonObject {
   return JSON.parse(text) as JsonObject;
 }
+
+/** Seconds, as the journal keeps times. */
+export function now(): number {
+  return Date.now() / 1000;
+}
+
+export function iso(seconds: number): string {
+  return new Date(seconds * 1000).toISOString();
+}

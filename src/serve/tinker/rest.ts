@@ -1,5 +1,13 @@
 /** The Tinker API's listings: sessions, training runs, checkpoints, in the shapes its clients check strictly. */
-import { type CheckpointRow, type Journal, type ModelRow, readMetadata } from "./journal.ts";
+import { HttpError } from "../../http/errors.ts";
+import { readBody } from "../../http/limits.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import { json } from "../../http/responses.ts";
+import { MOST_BYTES } from "../ask.ts";
+import { findCheckpoint, findModel, findSession } from "./find.ts";
+import { type CheckpointRow, iso, type Journal, type ModelRow, now, readMetadata, type SessionRow } from "./journal.ts";
+import type { Links } from "./links.ts";
+import * as schemas from "./schemas.ts";
 import { removeSaved } from "./training.ts";
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -8,11 +16,162 @@ const TYPES: Readonly<Record<string, string>> = {
   external_weights: "external",
 };
 
-export function iso(seconds: number): string {
-  return new Date(seconds * 1000).toISOString();
+export type Call = {
+  readonly request: HttpRequest;
+  readonly query: URLSearchParams;
+  readonly parts: readonly string[];
+};
+
+export class Listings {
+  readonly #journal: Journal;
+  readonly #links: Links;
+  readonly #onFinish: (session: string) => void;
+
+  constructor(journal: Journal, links: Links, onFinish: (session: string) => void) {
+    this.#journal = journal;
+    this.#links = links;
+    this.#onFinish = onFinish;
+  }
+
+  async trainingRuns({ request, query, parts }: Call): Promise<Response> {
+    const [, id, area, kind, name, action] = parts;
+    const { method } = request;
+    await this.#deleteExpired();
+    if (id === undefined) {
+      if (method !== "GET") throw new HttpError(405, "Only GET is answered here.");
+      const { rows, cursor } = this.#page<ModelRow>("models", query);
+      return json({ training_runs: rows.map((row) => this.#runJson(row)), cursor });
+    }
+    if (area === undefined && method === "GET") return json(this.#runJson(findModel(this.#journal, id)));
+    if (area !== "checkpoints") throw new HttpError(404, "There is no such route.");
+    if (kind === undefined && method === "GET") {
+      findModel(this.#journal, id);
+      const rows = this.#journal.all<CheckpointRow>("SELECT * FROM checkpoints WHERE run = ? ORDER BY created", id);
+      return json({ checkpoints: rows.map(checkpointJson) });
+    }
+    const row = findCheckpoint(this.#journal, `tinker://${id}/${kind}/${name}`);
+    switch (`${method} ${action ?? ""}`) {
+      case "DELETE ":
+        await this.#delete(row);
+        return new Response(null, { status: 204 });
+      case "PUT ttl": {
+        const { ttl_seconds: seconds } = await schemas.readJson(request, schemas.ttl);
+        this.#journal.run(
+          "UPDATE checkpoints SET expires = ? WHERE run = ? AND kind = ? AND name = ?",
+          ...[seconds ? now() + seconds : null, row.run, row.kind, row.name],
+        );
+        return json({});
+      }
+      case "GET external_weights_urls":
+        return this.#links.toFiles(request, row);
+      case "GET archive":
+        return this.#links.toArchive(request, row);
+    }
+    throw new HttpError(404, "There is no such route; publishing is not served.");
+  }
+
+  async checkpoints({ query }: Call): Promise<Response> {
+    await this.#deleteExpired();
+    const { rows, cursor } = this.#page<CheckpointRow>("checkpoints", query);
+    return json({ checkpoints: rows.map(checkpointJson), cursor });
+  }
+
+  async sessions({ request, query, parts }: Call): Promise<Response> {
+    const [, id, action] = parts;
+    if (request.method === "POST" && id === "search") return this.#search(request);
+    if (id === undefined)
+      return json({ sessions: this.#page<SessionRow>("sessions", query).rows.map((row) => row.id) });
+    const row = findSession(this.#journal, id);
+    if (request.method === "POST" && action === "finish") {
+      await readBody(request, MOST_BYTES);
+      this.#journal.run("UPDATE sessions SET status = 'finished' WHERE id = ?", id);
+      this.#onFinish(id);
+      return new Response(null, { status: 204 });
+    }
+    if (request.method !== "GET" || action !== undefined) throw new HttpError(404, "There is no such route.");
+    const list = (sql: string) => this.#journal.all<{ id: string }>(sql, id).map((one) => one.id);
+    return json({
+      training_run_ids: list("SELECT id FROM models WHERE session = ?"),
+      sampler_ids: list("SELECT id FROM samplers WHERE session = ?"),
+      user_metadata: readMetadata(row.metadata),
+      display_name: row.name,
+    });
+  }
+
+  async #search(request: HttpRequest): Promise<Response> {
+    const { limit, display_name: name, user_metadata: wanted } = await schemas.readJson(request, schemas.search);
+    const rows = this.#journal.all<SessionRow>("SELECT * FROM sessions ORDER BY created DESC").filter((row) => {
+      const metadata = readMetadata(row.metadata);
+      const fits = Object.entries(wanted ?? {}).every(([key, value]) => metadata[key] === value);
+      return fits && (!name || row.name === name);
+    });
+    return json({ sessions: rows.slice(0, limit).map((row) => this.#sessionJson(row)), next_cursor: null });
+  }
+
+  /** The newest first. */
+  #page<T>(table: "models" | "checkpoints" | "sessions", query: URLSearchParams) {
+    const { limit, offset } = limits(query);
+    const rows = this.#journal.all<T>(
+      `SELECT * FROM ${table} ORDER BY created DESC LIMIT ? OFFSET ?`,
+      ...[limit, offset],
+    );
+    return { rows, cursor: { offset, limit, total_count: this.#count(`SELECT COUNT(*) AS count FROM ${table}`) } };
+  }
+
+  #count(sql: string, ...values: string[]): number {
+    return this.#journal.one<{ count: number }>(sql, ...values)?.count ?? 0;
+  }
+
+  #sessionJson(row: SessionRow) {
+    return {
+      session_id: row.id,
+      created_at: iso(row.created),
+      owner: "saccade",
+      project_id: null,
+      checkpoints_count: this.#count("SELECT COUNT(*) AS count FROM checkpoints WHERE run LIKE ?", `${row.id}:%`),
+      status: row.status === "active" ? { type: "active" } : null,
+      display_name: row.name,
+      user_metadata: readMetadata(row.metadata),
+    };
+  }
+
+  #runJson(row: ModelRow) {
+    const last = (kind: string) => {
+      const found = this.#journal.one<CheckpointRow>(
+        "SELECT * FROM checkpoints WHERE run = ? AND kind = ? ORDER BY created DESC LIMIT 1",
+        ...[row.id, kind],
+      );
+      return found === undefined ? null : checkpointJson(found);
+    };
+    return {
+      training_run_id: row.id,
+      base_model: row.base,
+      model_owner: "saccade",
+      is_lora: row.rank > 0,
+      corrupted: false,
+      lora_rank: row.rank > 0 ? row.rank : null,
+      last_request_time: iso(row.used),
+      last_checkpoint: last("weights"),
+      last_sampler_checkpoint: last("sampler_weights"),
+      user_metadata: readMetadata(row.metadata),
+    };
+  }
+
+  async #deleteExpired(): Promise<void> {
+    for (const row of this.#journal.all<CheckpointRow>("SELECT * FROM checkpoints WHERE expires < ?", now()))
+      await this.#delete(row);
+  }
+
+  async #delete(row: CheckpointRow): Promise<void> {
+    this.#journal.run(
+      "DELETE FROM checkpoints WHERE run = ? AND kind = ? AND name = ?",
+      ...[row.run, row.kind, row.name],
+    );
+    await removeSaved(row.folder);
+  }
 }
 
-export function checkpointJson(row: CheckpointRow) {
+function checkpointJson(row: CheckpointRow) {
   return {
     checkpoint_id: `${row.kind}/${row.name}`,
     checkpoint_type: TYPES[row.kind],
@@ -25,38 +184,10 @@ export function checkpointJson(row: CheckpointRow) {
   };
 }
 
-export function runJson(journal: Journal, row: ModelRow) {
-  const last = (kind: string) => {
-    const found = journal.one<CheckpointRow>(
-      "SELECT * FROM checkpoints WHERE run = ? AND kind = ? ORDER BY created DESC LIMIT 1",
-      row.id,
-      kind,
-    );
-    return found === undefined ? null : checkpointJson(found);
-  };
-  return {
-    training_run_id: row.id,
-    base_model: row.base,
-    model_owner: "saccade",
-    is_lora: row.rank > 0,
-    corrupted: false,
-    lora_rank: row.rank > 0 ? row.rank : null,
-    last_request_time: iso(row.used),
-    last_checkpoint: last("weights"),
-    last_sampler_checkpoint: last("sampler_weights"),
-    user_metadata: readMetadata(row.metadata),
-  };
-}
-
-export function page(query: URLSearchParams): { limit: number; offset: number } {
+function limits(query: URLSearchParams): { limit: number; offset: number } {
   const number = (name: string, usual: number, most: number) => {
     const value = Number(query.get(name) ?? usual);
     return Number.isSafeInteger(value) && value >= 0 ? Math.min(value, most) : usual;
   };
   return { limit: number("limit", 100, 1000), offset: number("offset", 0, Number.MAX_SAFE_INTEGER) };
-}
-
-export async function deleteCheckpoint(journal: Journal, row: CheckpointRow): Promise<void> {
-  journal.run("DELETE FROM checkpoints WHERE run = ? AND kind = ? AND name = ?", row.run, row.kind, row.name);
-  await removeSaved(row.folder);
 }

@@ -1,6 +1,10 @@
 /** JSON bodies of the Tinker API. Unknown keys are ignored: newer clients send more. */
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { HttpError } from "../../http/errors.ts";
+import { readBody } from "../../http/limits.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import { MOST_BYTES } from "../ask.ts";
 
 const text = z.string();
 const seq = z.union([z.int(), text]).nullish();
@@ -116,4 +120,18 @@ export function parseJson(body: string): unknown {
 export function seedOf(seed: number | string): number {
   if (typeof seed === "number" && seed >= 0 && seed < 2 ** 52) return seed;
   return createHash("sha256").update(String(seed)).digest().readUIntBE(0, 6);
+}
+
+export async function readJson<S extends z.ZodType>(request: HttpRequest, schema: S): Promise<z.output<S>> {
+  const body = await readBody(request, MOST_BYTES);
+  let value: unknown;
+  try {
+    value = parseJson(new TextDecoder("utf-8", { fatal: true }).decode(body));
+  } catch {
+    throw new HttpError(400, "The request is not JSON.");
+  }
+  const read = schema.safeParse(value);
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  throw new HttpError(400, `${issue?.path.join(".")}: ${issue?.message}`);
 }

@@ -7,8 +7,9 @@ import { dirname, join } from "node:path";
 import { DataError, errorMessage } from "../../core/errors.ts";
 import type { Engine, Learner, LoraSpec, OptimizerParams } from "../../engine/engine.ts";
 import type { ChatFolder } from "../../model/chat.ts";
+import { findCheckpoint } from "./find.ts";
 import { failure, type Outcome } from "./futures.ts";
-import { type Journal, type ModelRow, metadataText, type OperationRow, type SamplerRow } from "./journal.ts";
+import { type Journal, type ModelRow, metadataText, now, type OperationRow, type SamplerRow } from "./journal.ts";
 import { expandDatum, joinColumns, lossOf } from "./losses.ts";
 import { decodeForwardBackward, encodeForwardBackward } from "./messages.ts";
 import { promptOf, visionIds } from "./prompt.ts";
@@ -37,8 +38,6 @@ export type Workshop = {
   readonly store: string;
   readonly journal: Journal;
   readonly samplers: Samplers;
-  /** The folder of a tinker:// path. */
-  checkpoint(path: string, kinds?: readonly string[]): string;
 };
 
 type Finished = { readonly position: number; readonly outcome: Outcome };
@@ -177,7 +176,7 @@ export class TrainedModel {
   }
 
   async #load({ path, optimizer }: LoadRequest): Promise<Outcome> {
-    await this.#learner.restore(this.#shop.checkpoint(path, ["weights"]));
+    await this.#learner.restore(findCheckpoint(this.#shop.journal, path, ["weights"]).folder);
     if (optimizer !== true) await this.#learner.freshOptimizer();
     // The checkpoint may be deleted before a replay needs it.
     this.#isSnapshotDue = true;
@@ -309,10 +308,6 @@ export function readOutcome({ outcome }: Pick<OperationRow, "outcome">): Outcome
 /** With all that lies beside the weights. */
 export function removeSaved(folder: string): Promise<void> {
   return rm(dirname(folder), { recursive: true, force: true });
-}
-
-export function now(): number {
-  return Date.now() / 1000;
 }
 
 function isFailure(outcome: Outcome): boolean {

@@ -1,0 +1,56 @@
+/** Addresses of exported files that need no key, for an hour: each carries one of its own. */
+import { randomBytes } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { HttpError } from "../../http/errors.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import { json } from "../../http/responses.ts";
+import { type CheckpointRow, iso, now } from "./journal.ts";
+import { ARCHIVE_END, archiveOf } from "./tar.ts";
+
+const LINK_SECONDS = 3600;
+
+export class Links {
+  readonly #links = new Map<string, { readonly folder: string; readonly until: number }>();
+  /** Where they are answered. */
+  readonly #prefix: string;
+
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+  }
+
+  async toFiles(request: HttpRequest, { folder }: CheckpointRow): Promise<Response> {
+    const { base, until } = this.#link(request, folder);
+    const files = await readdir(folder);
+    return json({ urls: Object.fromEntries(files.map((file) => [file, `${base}/${file}`])), expires: iso(until) });
+  }
+
+  /** What SDKs before 0.36 download. */
+  toArchive(request: HttpRequest, { folder, name }: CheckpointRow): Response {
+    const { base, until } = this.#link(request, folder);
+    return json({ url: `${base}/${name}${ARCHIVE_END}`, expires: iso(until) });
+  }
+
+  async follow(key: string, name: string): Promise<Response> {
+    const link = this.#links.get(key);
+    const files = link === undefined || link.until < now() ? [] : await readdir(link.folder).catch(() => []);
+    if (link === undefined || files.length === 0 || !(files.includes(name) || name.endsWith(ARCHIVE_END)))
+      throw new HttpError(404, "There is no such file, or its address is too old.");
+    const path = join(link.folder, name);
+    const { size, content } = files.includes(name)
+      ? { size: (await stat(path)).size, content: createReadStream(path) as AsyncIterable<Uint8Array> }
+      : await archiveOf(link.folder, files);
+    const headers = { "Content-Type": "application/octet-stream", "Content-Length": String(size) };
+    return new Response(Readable.toWeb(Readable.from(content)) as ReadableStream, { headers });
+  }
+
+  #link(request: HttpRequest, folder: string): { base: string; until: number } {
+    for (const [key, { until }] of this.#links) if (until < now()) this.#links.delete(key);
+    const key = randomBytes(24).toString("base64url");
+    const until = now() + LINK_SECONDS;
+    this.#links.set(key, { folder, until });
+    return { base: `http://${request.headers.get("host")}${this.#prefix}${key}`, until };
+  }
+}
