@@ -44,6 +44,8 @@ type Member = {
   load: number;
   /** What it was given since it was last found, newest last. */
   has: string[];
+  /** Grows whenever that is forgotten: an answer to an earlier question then says nothing about it. */
+  lives: number;
   /** A load under way. */
   loading: Promise<void>;
   looking: boolean;
@@ -65,6 +67,7 @@ export class Fleet {
       up: true,
       load: 0,
       has: [],
+      lives: 0,
       loading: Promise.resolve(),
       looking: false,
     }));
@@ -127,8 +130,10 @@ export class Fleet {
     for (let breakdowns = 0; ; ) {
       const member = await this.#home(request.session, request.signal);
       const { server } = member;
+      let { lives } = member;
       try {
         await this.#give(member, weights);
+        lives = member.lives;
         const wanted = weights();
         const adapter = wanted.kind === "adapter" ? this.#adapterName(wanted.version) : undefined;
         // Servers that do not say it are believed.
@@ -152,20 +157,20 @@ export class Fleet {
         return { ...answer, versions: named(answer), url: server.url };
       } catch (error) {
         request.signal?.throwIfAborted();
-        if (error instanceof StrangeWeights) {
-          // It was started anew behind our back.
-          member.has = [];
+        const isNews = member.lives === lives;
+        // Started anew behind our back, it names other weights, or knows no adapter.
+        const unknown = error instanceof ServerRefused && error.status === 404 && !(isNews && member.has.length === 0);
+        if (error instanceof StrangeWeights || unknown) {
+          if (!isNews) continue;
+          forget(member);
           this.#onTrouble(`${server.url} answered with weights that it was not given; it gets the newest again.`);
           continue;
         }
-        // Started anew behind our back, it knows no adapter.
-        const forgot = error instanceof ServerRefused && error.status === 404 && member.has.length > 0;
-        if (forgot) member.has = [];
         if (error instanceof ServerRefused && error.status >= 500) {
           breakdowns += 1;
           if (breakdowns >= MOST_BREAKDOWNS) throw error;
-        } else if (!(error instanceof ServerLost || forgot)) throw error;
-        if (!forgot && (await isGone(server, error))) this.#lose(member, error);
+        } else if (!(error instanceof ServerLost)) throw error;
+        if (isNews && (await isGone(server, error))) this.#lose(member, error);
       }
     }
   }
@@ -251,7 +256,7 @@ export class Fleet {
 
   #lose(member: Member, error: unknown): void {
     member.up = false;
-    member.has = [];
+    forget(member);
     if (member.looking) return;
     member.looking = true;
     this.#onTrouble(`${errorMessage(error)} Looking for it every ${this.#everyMs / 1000} s.`);
@@ -268,6 +273,11 @@ export class Fleet {
       return;
     }
   }
+}
+
+function forget(member: Member): void {
+  member.has = [];
+  member.lives += 1;
 }
 
 /** A server whose engine died answers 500 once more and 503 from then on. */

@@ -71,14 +71,17 @@ export class HttpClient {
     this.#agent.destroy();
   }
 
-  /** A connection that the server closed while it was idle says nothing about the server: one more try on a new one. */
+  /**
+   * A connection that the server closed while it was idle says nothing about the server: one more try on a new one, and not on another of the agent's, which
+   * may have been closed as well.
+   */
   async #send(method: string, path: string, body: string | undefined, options: RequestOptions): Promise<string> {
     const stale = { found: false };
     try {
-      return await this.#once(method, path, body, options, stale);
+      return await this.#once(method, path, body, options, this.#agent, stale);
     } catch (error) {
       if (!stale.found) throw error;
-      return this.#once(method, path, body, options, { found: false });
+      return this.#once(method, path, body, options, false, { found: false });
     }
   }
 
@@ -87,6 +90,7 @@ export class HttpClient {
     path: string,
     body: string | undefined,
     { headers, signal, timeoutMs, onText }: RequestOptions,
+    agent: http.Agent | false,
     stale: { found: boolean },
   ): Promise<string> {
     return new Promise((resolve, reject) => {
@@ -96,7 +100,7 @@ export class HttpClient {
       }
       const request = this.#request(`${this.url}${path}`, {
         method,
-        agent: this.#agent,
+        agent,
         headers: {
           ...(body !== undefined && { "content-type": "application/json", "content-length": Buffer.byteLength(body) }),
           ...(this.#key !== undefined && { authorization: `Bearer ${this.#key}` }),

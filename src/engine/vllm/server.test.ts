@@ -1,11 +1,14 @@
 /** What clients of inference servers promise: bodies as real servers sent them, a sequence survives its server, and no weights that were not published. */
 import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import { Image } from "../../core/image.ts";
 import type { ImageProcessor } from "../../model/image-processor.ts";
 import type { Sampler } from "../engine.ts";
 import { Fleet, type Weights } from "./fleet.ts";
-import { ServerLost, ServerRefused } from "./http.ts";
+import { HttpClient, ServerLost, ServerRefused } from "./http.ts";
 import { VllmSampler } from "./sampler.ts";
 import { type Drawn, type GenerateRequest, type Picture, VllmServer } from "./server.ts";
 import { streamOf, TestServer } from "./test-server.ts";
@@ -36,10 +39,14 @@ function client(server: TestServer, timeoutMs = 10_000): VllmServer {
   return made;
 }
 
-function fleetOf(list: readonly TestServer[], patienceMs = 10_000): Fleet {
+function fleetOf(
+  list: readonly TestServer[],
+  patienceMs = 10_000,
+  onTrouble: (message: string) => void = () => undefined,
+): Fleet {
   const made = new Fleet(
     list.map((server) => client(server)),
-    { patienceMs, everyMs: 20, onTrouble: () => undefined },
+    { patienceMs, everyMs: 20, onTrouble },
   );
   open.push(made);
   return made;
@@ -77,6 +84,26 @@ const version = (number: number): Weights => ({
   kind: "reload",
   folder: `/exchange/version-${number}`,
   version: number,
+});
+
+test("connections that the server closed while they were idle say nothing about the server", async () => {
+  const used = new WeakSet<object>();
+  const hasty = createServer((incoming, response) => {
+    // As a server that ends idle connections just when they are used again.
+    if (used.has(incoming.socket)) incoming.socket.destroy();
+    used.add(incoming.socket);
+    response.end("{}");
+  });
+  await new Promise<void>((done) => hasty.listen(0, "127.0.0.1", done));
+  const client = new HttpClient(`http://127.0.0.1:${(hasty.address() as AddressInfo).port}`, { concurrency: 4 });
+  const ask = () => client.get("/", { timeoutMs: 5000 });
+  try {
+    expect(await Promise.all([ask(), ask(), ask()])).toEqual([{}, {}, {}]);
+    expect(await ask()).toEqual({});
+  } finally {
+    client.close();
+    hasty.close();
+  }
 });
 
 describe("a server's bodies", () => {
@@ -326,6 +353,31 @@ describe("several servers", () => {
     server.version = "default";
     const again = await fleet.generate(request("a"), () => version(4));
     expect(again.versions.every((name) => name === "4")).toBe(true);
+  });
+
+  test("after a broken connection, answers to what was asked before it are not taken for those of another server", async () => {
+    const server = await testServer();
+    const troubles: string[] = [];
+    const fleet = fleetOf([server], 10_000, (trouble) => troubles.push(trouble));
+    await fleet.load(version(1));
+    let asked = 0;
+    let reloads = 0;
+    server.override = async ({ path }) => {
+      if (path === "/update_weight_version") reloads += 1;
+      // Reloading takes its time.
+      if (path === "/collective_rpc") await sleep(100);
+      if (!path.includes("generate")) return undefined;
+      asked += 1;
+      if (asked === 1) return { events: "", breaks: true };
+      // Those that were asked with the first answer one by one, while the server gets its weights again.
+      if (asked <= 8) await sleep(asked * 15);
+      return undefined;
+    };
+    const sessions = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    const answers = sessions.map((session) => fleet.generate(request(session), () => version(1)));
+    for (const { versions } of await Promise.all(answers)) expect(new Set(versions)).toEqual(new Set(["1"]));
+    expect(reloads).toBe(1);
+    expect(troubles).toEqual([expect.stringContaining("was lost"), expect.stringContaining("is back")]);
   });
 
   test("sleep and wake reach every server that is there; one that is lost meanwhile ends nothing", async () => {
