@@ -111,20 +111,24 @@ export class TileOrder {
 
   #picture({ lead, ordered }: Tiles): Image {
     const side = (ordered[0] as Image).width;
-    const first = lead === undefined ? 0 : 1;
-    const width = side * (first + this.count);
+    const shown = [...(lead === undefined ? [] : [lead]), ...this.order.map((tile) => ordered[tile] as Image)];
+    const width = side * shown.length;
     const bytes = freshBytes(width * side * 3);
-    const lay = (rows: Rows, left: number, top: number) => {
-      for (let row = 0, at = (top * width + left) * 3; row < rows.length; row++, at += width * 3) {
+    // From left to right, then down: memory that is written in its order is written in half the time.
+    const tiles = shown.map((image) => this.#rowsOf(image));
+    for (let row = 0, at = 0; row < side; row++) {
+      for (const rows of tiles) {
         bytes.set(rows[row] as Uint8Array, at);
+        at += side * 3;
       }
-    };
-    if (lead !== undefined) lay(this.#rowsOf(lead), 0, 0);
+    }
     const [across, down] = this.#label.size(side);
     this.order.forEach((tile, slot) => {
-      const left = (first + slot) * side;
-      lay(this.#rowsOf(ordered[tile] as Image), left, 0);
-      lay(this.#corner(ordered[tile] as Image, tile, slot), left + side - across, side - down);
+      let at = ((side - down) * width + (shown.length - this.count + slot + 1) * side - across) * 3;
+      for (const row of this.#corner(ordered[tile] as Image, tile, slot)) {
+        bytes.set(row, at);
+        at += width * 3;
+      }
     });
     return new Image(width, side, bytes);
   }

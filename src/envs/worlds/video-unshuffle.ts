@@ -214,9 +214,8 @@ const label: Label = {
   },
   draw(corner, slot) {
     const box = corner.width;
-    corner.data.forEach((value, i) => {
-      corner.data[i] = Math.round(value * 0.4);
-    });
+    const { data } = corner;
+    for (let i = 0; i < data.length; i++) data[i] = Math.round((data[i] as number) * 0.4);
     corner.text(String(slot), box / 2, box / 2, {
       size: box * 0.8,
       color: [255, 255, 255],
