@@ -2,7 +2,6 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { ConfigError } from "../core/index.ts";
-import { checkEngineConfig, type EngineConfig, engineConfig, engineNames } from "../engine/index.ts";
 
 /** Exit codes that scripts can use. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
@@ -28,28 +27,8 @@ export function parseSettings(pairs: readonly string[]): Record<string, unknown>
   return settings;
 }
 
-/** For commander: which engine computes. */
-export const ENGINE_FLAG = [
-  "--engine <name>",
-  `who computes: ${engineNames().join(", ")}, or JSON with settings, such as '{"name":"native","threads":4}'`,
-  parseEngine,
-] as const;
-
-function parseEngine(text: string): EngineConfig {
-  const read = engineConfig.safeParse(parseValue(text));
-  if (!read.success) throw new ConfigError(`--engine takes a name, or a JSON object with a name; got ${text}.`);
-  checkEngineConfig(read.data);
-  return read.data;
-}
-
-/** Overrides of a recipe with the engine that the flag names, which keeps the settings that `--set engine.…` gives. */
-export function withEngine(settings: Record<string, unknown>, engine?: EngineConfig): Record<string, unknown> {
-  if (engine === undefined) return settings;
-  const given = typeof settings.engine === "object" ? settings.engine : {};
-  return { ...settings, engine: { ...(typeof engine === "string" ? { name: engine } : engine), ...given } };
-}
-
-function parseValue(value: string): unknown {
+/** JSON, or text. */
+export function parseValue(value: string): unknown {
   try {
     return JSON.parse(value);
   } catch {

@@ -14,7 +14,8 @@ import {
   evaluationPresets,
   type Price,
 } from "../evaluate/index.ts";
-import { collect, ENGINE_FLAG, EXIT, envOptions, Progress, wholeNumber } from "./common.ts";
+import { collect, EXIT, envOptions, Progress, wholeNumber } from "./common.ts";
+import { ENGINE_FLAG } from "./engine.ts";
 
 export type EvalFlags = {
   env: string[];

@@ -2,26 +2,9 @@
 /** The `saccade` command: one file per subcommand, wired together here. */
 import { readFileSync } from "node:fs";
 import { Command } from "commander";
-import "../index.ts"; // shares this copy of Saccade with the user's files
+import { isPath } from "../envs/load.ts";
 import { EXIT } from "./common.ts";
-import { demosCommand } from "./demos.ts";
-import { doctorCommand } from "./doctor.ts";
-import { envsCommand } from "./envs.ts";
-import { evalCommand } from "./eval.ts";
 import { explainFailure } from "./failure.ts";
-import { modelCommand } from "./model.ts";
-import { playCommand } from "./play.ts";
-import { plotCommand } from "./plot.ts";
-import { runsCommand } from "./runs.ts";
-import { scaleCommand } from "./scale.ts";
-import { serveCommand } from "./serve.ts";
-import { sftCommand } from "./sft.ts";
-import { ticketsCommand } from "./tickets.ts";
-import { torchCommand } from "./torch.ts";
-import { trainCommand } from "./train.ts";
-import { uploadCommand } from "./upload.ts";
-import { viewCommand } from "./view.ts";
-import { vllmCommand } from "./vllm.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
   version: string;
@@ -48,27 +31,34 @@ Start here:
 Exit codes: 0 done · 1 failed · 2 wrong usage · 130 interrupted`,
   );
 
-for (const command of [
-  envsCommand(),
-  playCommand(),
-  demosCommand(),
-  ticketsCommand(),
-  modelCommand(),
-  trainCommand(),
-  sftCommand(),
-  evalCommand(),
-  serveCommand(),
-  scaleCommand(),
-  viewCommand(),
-  runsCommand(),
-  plotCommand(),
-  uploadCommand(),
-  torchCommand(),
-  vllmCommand(),
-  doctorCommand(),
-]) {
+// A command is loaded when it is called: a game in the terminal needs no trainer and no client of hosted models.
+const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  envs: async () => (await import("./envs.ts")).envsCommand(),
+  play: async () => (await import("./play.ts")).playCommand(),
+  demos: async () => (await import("./demos.ts")).demosCommand(),
+  tickets: async () => (await import("./tickets.ts")).ticketsCommand(),
+  model: async () => (await import("./model.ts")).modelCommand(),
+  train: async () => (await import("./train.ts")).trainCommand(),
+  sft: async () => (await import("./sft.ts")).sftCommand(),
+  eval: async () => (await import("./eval.ts")).evalCommand(),
+  serve: async () => (await import("./serve.ts")).serveCommand(),
+  scale: async () => (await import("./scale.ts")).scaleCommand(),
+  view: async () => (await import("./view.ts")).viewCommand(),
+  runs: async () => (await import("./runs.ts")).runsCommand(),
+  plot: async () => (await import("./plot.ts")).plotCommand(),
+  upload: async () => (await import("./upload.ts")).uploadCommand(),
+  torch: async () => (await import("./torch.ts")).torchCommand(),
+  vllm: async () => (await import("./vllm.ts")).vllmCommand(),
+  doctor: async () => (await import("./doctor.ts")).doctorCommand(),
+};
+const words = process.argv.slice(2);
+const asked = words.find((word) => !word.startsWith("-")) ?? "";
+// The user's files share this copy of Saccade, all of it; these commands load none unless it is named.
+if (!["envs", "play", "demos"].includes(asked) || words.some(isPath)) await import("../index.ts");
+const one = commands[asked];
+for (const load of one === undefined ? Object.values(commands) : [one]) {
   // Options of the program work after a command too, so its help lists them.
-  program.addCommand(command.exitOverride().configureHelp({ showGlobalOptions: true }));
+  program.addCommand((await load()).exitOverride().configureHelp({ showGlobalOptions: true }));
 }
 
 // A reader that has seen enough (`| head`) is not an error.

@@ -26,7 +26,8 @@ import {
   parameterShapes,
   VISION_PREFIX,
 } from "../model/index.ts";
-import { collect, ENGINE_FLAG, parseSettings, wholeNumber } from "./common.ts";
+import { collect, parseSettings, wholeNumber } from "./common.ts";
+import { ENGINE_FLAG } from "./engine.ts";
 
 export type CreateFlags = { preset: PresetName; seed: number; set: string[] };
 export type InfoFlags = { json?: boolean };

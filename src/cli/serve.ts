@@ -6,7 +6,8 @@ import { ConfigError } from "../core/index.ts";
 import { type EngineConfig, openEngine } from "../engine/index.ts";
 import type { Workers } from "../rollout/index.ts";
 import { type ServeServer, startServer } from "../serve/server.ts";
-import { ENGINE_FLAG, isFolder, wholeNumber } from "./common.ts";
+import { isFolder, wholeNumber } from "./common.ts";
+import { ENGINE_FLAG } from "./engine.ts";
 
 type Flags = {
   model?: string;

@@ -10,7 +10,8 @@ import type { EngineConfig } from "../engine/index.ts";
 import { makeEnv, readJsonLines } from "../envs/index.ts";
 import { findPreset, type PresetName } from "../model/index.ts";
 import { checkRecipe, checkSources, type RecipeInput, resolveRecipe } from "../train/index.ts";
-import { collect, ENGINE_FLAG, parseSettings, withEngine } from "./common.ts";
+import { collect, parseSettings } from "./common.ts";
+import { ENGINE_FLAG, withEngine } from "./engine.ts";
 import { runRecipe } from "./train.ts";
 
 type Flags = { data: string[]; set: string[]; engine?: EngineConfig; out?: string; dryRun?: boolean };

@@ -17,7 +17,8 @@ import {
   warmStartUpdates,
 } from "../train/index.ts";
 import { captioned } from "./captions.ts";
-import { collect, ENGINE_FLAG, EXIT, onInterrupt, parseSettings, withEngine } from "./common.ts";
+import { collect, EXIT, onInterrupt, parseSettings } from "./common.ts";
+import { ENGINE_FLAG, withEngine } from "./engine.ts";
 import { LiveView } from "./live.ts";
 import { memoryLine, recipeMemory } from "./scale.ts";
 

@@ -13,7 +13,6 @@
  * the recipe's to say, so `response_length_per_turn` is read and not used.
  */
 import { readFile } from "node:fs/promises";
-import { parse } from "yaml";
 import { z } from "zod";
 import { ConfigError, DataError, errorMessage } from "../core/errors.ts";
 import type { Options } from "./registry.ts";
@@ -61,6 +60,7 @@ async function load(file: string): Promise<unknown> {
     if (error.code === "EISDIR") throw new ConfigError(`${file} is a folder. Name a file in it.`);
     throw error;
   });
+  const { parse } = await import("yaml");
   try {
     return parse(text);
   } catch (error) {

@@ -3,7 +3,7 @@
  * its cells become JSON: 64-bit integers numbers, dates ISO text, bytes text where they are UTF-8 and base64 elsewhere.
  */
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import { asyncBufferFromFile, type Compressors, parquetMetadataAsync, parquetReadObjects } from "hyparquet";
+import type { Compressors } from "hyparquet";
 import { ConfigError, DataError, errorMessage } from "../core/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { readJsonLines } from "./jsonl.ts";
@@ -28,6 +28,7 @@ const codecs = ["UNCOMPRESSED", "SNAPPY", ...Object.keys(compressors)];
 const sparse = ["prompt", "options", "visgym_kwargs"];
 
 async function* readParquet(path: string): AsyncGenerator<Row> {
+  const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import("hyparquet");
   const file = await asyncBufferFromFile(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") throw new ConfigError(`There is no file ${path}. Check the path.`);
     throw error;
