@@ -13,8 +13,8 @@ type Strategy = (typeof STRATEGIES)[number];
 type World = (typeof WORLDS)[number];
 const SEEDS = [0, 1, 2];
 /** Tokens through the policy's learner, in each phase. */
-const WARM_TOKENS = 480_000;
-const REWARDED_TOKENS = 220_000;
+const WARM_TOKENS = 1_200_000;
+const REWARDED_TOKENS = 360_000;
 const GROUPS = 64;
 const NOISE = 0.2;
 /** Mean tokens of a demonstration with that noise, prompt and pictures included. */
@@ -39,6 +39,8 @@ function commandOf({ world, strategy, seed, name }: Job, folder: string, threads
     groups: GROUPS,
     "warmStart.episodes": Math.round(WARM_TOKENS / tokens),
     "warmStart.noise": NOISE,
+    "warmStart.batch": 8,
+    "critic.warmupSteps": 3,
     "evaluate.every": 10_000,
     "evaluate.seeds": [1_000_000_000, 1_000_000_255],
     "evaluate.decisions": false,

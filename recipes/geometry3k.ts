@@ -13,8 +13,8 @@ export default defineRecipe({
       options: {
         kinds: ["angles"],
         size: 64,
-        step: 10,
-        turn: 8,
+        step: 15,
+        turn: 4,
         choices: 0,
         verdict: "direction",
         form: "tags",
@@ -24,9 +24,9 @@ export default defineRecipe({
     },
   ],
   warmStart: {
-    episodes: 40_000,
+    episodes: 32_000,
     noise: 0.5,
-    batch: 32,
+    batch: 8,
     optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.002 },
   },
   steps: 60,

@@ -27,59 +27,72 @@ export type ThingWords = Readonly<Record<string, readonly string[]>>;
 type Value = Vertical | Horizontal;
 type Axis = "vertical" | "horizontal";
 
-const set = (words: string) => new Set(words.split(" "));
-const PLAYER = set("i me myself you player agent figure character hero we us avatar");
-const PRONOUNS = set("it this that");
+const set = (words: string) => new Set(words.split(" ").filter(Boolean));
+const PLAYER = set("i me myself you yourself player agent figure character hero we us avatar mine yours ours");
+/** These never begin a statement: "for me", "mine". */
+const OBJECT_FORMS = set("me us myself yourself mine yours ours");
+const PRONOUNS = set("it this that they which");
 const ONES = set("one another other others first second third fourth latter former");
 const UNITS = set(
   "cell cells row rows column columns step steps square squares tile tiles space spaces block blocks move moves field fields",
 );
 const POSSESSIVE = set("my your our");
 const DETERMINERS = set(
-  "the a an my your our its their this that current own where single only nearest one another other next red yellow green blue dark brown grey gray golden wooden small big large",
+  "the a an my your our its their this that these those some any current present own very exact where single only nearest one another other next red yellow green blue dark brown grey gray golden wooden small big large",
 );
 const LINKS = set("of from than to as with");
 const HANDS = set("hand side");
+/** A new statement: what was denied before it is over. */
+const STATES = set("is are am was were lies sits stands remains stays");
 const COPULAS = set(
-  "is are am was were be lies lie sits sit stands stand remains remain stays stay standing sitting resting placed located positioned found there",
+  "is are am was were be been being lies lie sits sit stands stand remains remain stays stay standing sitting resting rests rest placed located positioned situated found there will would should must may might can could has have seems appears ends shares share",
 );
 const MOTIONS = set(
   "move moves moving moved push pushes pushing pushed go goes going went step steps stepping walk walks walking head heads heading slide slides sliding shift shifts shifting pull pulls travel action look looks looking get gets getting reach reaching",
 );
-const NEGATIONS = set("not never neither nor without isn't aren't isnt arent wasn't doesn't don't won't cannot");
+const NEGATIONS = set("not never neither nor without hardly nowhere isnt arent cannot");
 const STILL_POSITIVE = set("far only just quite too");
 const CONTRAST = set("but instead rather however");
 const SEPARATORS = set(", and or ; . : & plus another one");
-const CLAUSE_STARTS = set(", and but while so because that when where whereas");
-const SHARING = set("share shares are have");
-const SEEING = set("see sees seeing find finds notice spot shows there");
+const SEEING = set("see sees seeing find finds notice notices spot spots observe observes show shows there");
 const DIRECT = set("directly straight exactly immediately due precisely");
-const COUNTS: Readonly<Record<string, number>> = {
-  both: 2,
-  two: 2,
-  three: 3,
-  four: 4,
-  five: 5,
-  six: 6,
-  seven: 7,
-  eight: 8,
-};
+const COUNTS = new Map(
+  ["both", "two", "three", "four", "five", "six", "seven", "eight"].map((word, i) => [word, Math.max(2, i + 1)]),
+);
 const CONNECTORS = set(
-  "and or nor but to the a an on in at , - / bit little slightly somewhat further also both one two three four five as well side hand diagonally then",
+  "and or nor but to the a an on in at , - / bit little slightly somewhat further more also both one two three four five few several some as well side hand diagonally then too off towards toward out away",
 );
 const ABSOLUTE = set("corner corners edge edges border wall walls half quadrant");
 const PICTURE = set("board map grid lake room picture image frame screen puzzle area");
+/** "lined up", "ends up": no direction. */
+const PARTICLE_VERBS = set(
+  "end ends ended line lined lines lining show shows showed turn turns set sets come comes made make match matches",
+);
 
 const DIRECTIONS: Readonly<Record<Value, ReadonlySet<string>>> = {
-  above: set("above over atop up upward upwards upper north northern northward higher top overhead"),
-  below: set("below under beneath underneath down downward downwards lower south southern southward bottom"),
-  left: set("left leftward leftwards lefthand west western westward"),
-  right: set("right rightward rightwards righthand east eastern eastward"),
-  "same row": set("level"),
+  above: set(
+    "above over atop up upward upwards upper north northern northerly northward northwards higher top overhead",
+  ),
+  below: set(
+    "below under beneath underneath down downward downwards lower south southern southerly southward southwards bottom",
+  ),
+  left: set("left leftward leftwards lefthand west western westerly westward westwards"),
+  right: set("right rightward rightwards righthand east eastern easterly eastward eastwards"),
+  "same row": set(""),
   "same column": set(""),
 };
 /** These take what they speak of at once ("above me"); the others need a link ("left of me"). */
 const PREPOSITIONS = set("above over atop below under beneath underneath");
+const COMPASS = new Map([
+  ["N", "north"],
+  ["S", "south"],
+  ["E", "east"],
+  ["W", "west"],
+  ["NE", "northeast"],
+  ["NW", "northwest"],
+  ["SE", "southeast"],
+  ["SW", "southwest"],
+]);
 const COMPOUND = /^(north|south|up|top|upper|lower|bottom|down)(east|west|left|right)$/;
 const OPPOSITE: Readonly<Record<Value, Value>> = {
   above: "below",
@@ -89,9 +102,28 @@ const OPPOSITE: Readonly<Record<Value, Value>> = {
   "same row": "same row",
   "same column": "same column",
 };
-const ROWS = set("row line level height rank");
-const COLUMNS = set("column file");
-const CELLS = set("cell spot square place position tile location field");
+const ROWS = set("row level height rank altitude elevation latitude");
+const COLUMNS = set("column file longitude");
+/** Rows or columns, as "vertical" or "horizontal" beside them says. */
+const LINES = set("line axis");
+const CELLS = set("cell spot square place position tile location field point coordinates standpoint");
+/** What says that two rows are one: before the noun ("my own row"), or as what is said of it ("its row is mine"). */
+const SAMENESS = set(
+  "same my your our own identical equal shared common mine yours ours matches equals player's agent's figure's",
+);
+const DIFFERENCE = set("different another other separate distinct unlike differs");
+const BEFORE_LINE = set(
+  "the a an one very exact exactly single whole grid horizontal vertical current present that this its of",
+);
+/** Between a row and whose it is: "the row that is also occupied by the player". */
+const AFTER_LINE = set(
+  "as with of that which where in on the is am are also currently now occupied by containing through along passing too to into a an both",
+);
+const OFFSETS = set("offset shift difference distance displacement gap deviation component");
+/** All that may stand in a clause that only goes on with the last thing: "further left, too". */
+const ELLIPSIS = set(
+  "also too again slightly somewhat bit little further more well relative seen from of and , - / : on in at to the a an my as i me is horizontally vertically vertical horizontal direction terms axis side hand it's",
+);
 
 const WORD_VALUE = new Map<string, Value>(
   Object.entries(DIRECTIONS).flatMap(([value, words]) =>
@@ -99,6 +131,7 @@ const WORD_VALUE = new Map<string, Value>(
   ),
 );
 const isConnector = (word: string) => CONNECTORS.has(word) || UNITS.has(word) || DIRECT.has(word) || /^\d+$/.test(word);
+const isNegation = (word: string) => NEGATIONS.has(word) || word.endsWith("n't");
 const axisOf = (value: Value): Axis => ((VERTICAL as readonly string[]).includes(value) ? "vertical" : "horizontal");
 
 type Word = { readonly text: string; readonly start: number; readonly end: number };
@@ -110,6 +143,8 @@ type Direction = {
   /** It goes on with the one before, as in "upper-left" or "in my row to the right"; a comma or an "and" begins the next of several. */
   readonly tight: boolean;
   readonly ground: string;
+  /** "to its right" */
+  readonly own?: boolean;
   readonly start: number;
   readonly end: number;
 };
@@ -133,6 +168,10 @@ type Figure = {
   readonly end: number;
   /** It may be the thing that was spoken of before. */
   resumed?: boolean;
+  /** It stands in a list after a thing whose place was said before it. */
+  coordinated?: boolean;
+  /** Things before it in a list: what is said is said of them too. */
+  others?: readonly Figure[];
   items: Item[];
 };
 
@@ -163,11 +202,20 @@ class Reader {
   #silenced = false;
   #motion = false;
   #direct = false;
+  /** Directions since the last denial. */
+  #denied = 0;
+  /** The last direction was a row or column that is shared. */
+  #lastSame = false;
+  #clauseStart = 0;
+  /** "me" stands in this sentence. */
+  #playerSeen = false;
+  /** What was said of the last thing that followed its directions. */
+  #places: readonly Direction[] = [];
 
   constructor(text: string, things: ThingWords) {
     this.#words = [...text.matchAll(/[a-z]+(?:['’][a-z]+)?|\d+|[^\sa-z\d]|\n/gi)].map((match) => {
-      const [whole] = match;
-      return { text: whole.toLowerCase().replace("’", "'"), start: match.index, end: match.index + whole.length };
+      const whole = COMPASS.get(match[0]) ?? match[0];
+      return { text: whole.toLowerCase().replace("’", "'"), start: match.index, end: match.index + match[0].length };
     });
     for (const [kind, others] of Object.entries(things)) {
       for (const word of [kind, ...others]) {
@@ -191,21 +239,28 @@ class Reader {
     const word = this.#word();
     if (/^[.;!?\n]$/.test(word)) {
       this.#endSentence();
-    } else if (word === ",") {
+    } else if (word === "," || word === ":") {
       this.#pause();
-    } else if ((word === "instead" && this.#word(1) === "of") || (word === "rather" && this.#word(1) === "than")) {
-      this.#negated = true;
+    } else if (
+      (word === "instead" && this.#word(1) === "of") ||
+      (word === "rather" && this.#word(1) === "than") ||
+      (word === "opposed" && this.#word(1) === "to")
+    ) {
+      this.#deny();
       this.#at += 1;
     } else if (CONTRAST.has(word)) {
       this.#negated = false;
-    } else if (NEGATIONS.has(word) && !STILL_POSITIVE.has(this.#word(1))) {
-      this.#negated = true;
-    } else if (word === "no") {
-      this.#no();
+    } else if (isNegation(word) && !STILL_POSITIVE.has(this.#word(1))) {
+      this.#deny();
+    } else if (word === "no" || word === "zero" || word === "0") {
+      if (this.#no()) return;
     } else if (DIRECT.has(word) || this.#isRightAbove()) {
-      this.#direct = true;
-    } else if (COPULAS.has(word)) {
+      // "the row directly above mine" says nothing of columns.
+      this.#direct = !ROWS.has(this.#word(-1)) && !COLUMNS.has(this.#word(-1));
+    } else if (COPULAS.has(word) && !UNITS.has(word)) {
       this.#motion = false;
+      const before = this.#word(-1);
+      if (STATES.has(word) && !isNegation(before) && this.#denied > 0) this.#negated = false;
       if (this.#on()) return;
     } else if (SEEING.has(word)) {
       this.#motion = false;
@@ -220,7 +275,7 @@ class Reader {
   /** "two steps": a distance, no motion. */
   #countsUnits(): boolean {
     const before = this.#word(-1);
-    return /^\d+$/.test(before) || before in COUNTS || ["one", "a", "few", "several"].includes(before);
+    return /^\d+$/.test(before) || COUNTS.has(before) || ["one", "a", "few", "several"].includes(before);
   }
 
   /** "right above me" is straight above; "the goal is right above", without a place to see it from, may be a diagonal. */
@@ -231,25 +286,57 @@ class Reader {
     return this.#thingAt(at) !== undefined;
   }
 
+  #deny(): void {
+    this.#negated = true;
+    this.#denied = 0;
+  }
+
   #pause(): void {
     this.#motion = false;
     this.#negated = false;
     this.#silenced = false;
   }
 
-  /** "no hole above me", "no longer above me". */
-  #no(): void {
-    if (this.#word(1) === "longer") this.#negated = true;
-    if (!this.#kinds.has(this.#word(1))) return;
-    this.#silenced = true;
-    this.#at += 1;
+  /** "no hole above me", "no longer above me", "no higher", "no horizontal offset", "zero columns away". */
+  #no(): boolean {
+    const start = this.#words[this.#at]?.start ?? 0;
+    for (let at = this.#at + 1; at < this.#at + 5; at++) {
+      const word = this.#words[at]?.text ?? "";
+      if (this.#kinds.has(word)) {
+        this.#silenced = true;
+        this.#at = at + 1;
+        return true;
+      }
+      if (OFFSETS.has(word) || (/^(rows?|columns?)$/.test(word) && this.#word() !== "no")) {
+        const words = this.#words.slice(this.#at, at + 1).map(({ text }) => text);
+        const across = words.some((one) => /^(horizontal|sideways|lateral|columns?)$/.test(one));
+        const up = words.some((one) => /^(vertical|rows?)$/.test(one));
+        if (across === up) break;
+        this.#at = at + 1;
+        const end = this.#words[at]?.end ?? start;
+        this.#close();
+        const values: readonly Value[] = [across ? "same column" : "same row"];
+        // "zero rows above me": the direction says nothing more.
+        while (isConnector(this.#word()) || this.#plain() !== undefined) this.#at += 1;
+        this.#say({ values, tight: false, start, end, ground: "player", negated: false, direct: false });
+        return true;
+      }
+      if (/^[.,;:]$/.test(word)) break;
+    }
+    if (this.#word() === "no" && (this.#word(1) === "longer" || WORD_VALUE.has(this.#word(1)))) this.#deny();
+    return false;
   }
 
   #endSentence(): void {
     this.#close();
-    // "Above me is the box, a bit left."
+    this.#inheritPlaces();
+    // "Above me is the box, a bit left."; "…; further left, too."
     const said = this.#figure ?? this.#lastThing;
-    if (this.#inverted && said !== undefined) for (const one of this.#pending) this.#attach(said, one);
+    const goesOn = this.#inverted || (this.#figure === undefined && this.#isEllipsis());
+    if (goesOn && said !== undefined) for (const one of this.#pending) this.#attach(said, one);
+    this.#clauseStart = this.#at + 1;
+    this.#playerSeen = false;
+    this.#places = [];
     this.#figure = undefined;
     this.#inverted = false;
     this.#pending = [];
@@ -259,13 +346,40 @@ class Reader {
     this.#direct = false;
   }
 
-  /** "I am on the goal": in the same cell. */
+  /** Nothing in this clause but directions: it speaks of the thing before it. */
+  #isEllipsis(): boolean {
+    const words = this.#words.slice(this.#clauseStart, this.#at);
+    return words.every(({ text }) => ELLIPSIS.has(text) || isConnector(text) || this.#isPlaceWord(text));
+  }
+
+  #isPlaceWord(word: string): boolean {
+    return WORD_VALUE.has(word) || COMPOUND.test(word) || SAMENESS.has(word) || ROWS.has(word) || COLUMNS.has(word);
+  }
+
+  /** "Above me are a hole and the goal": what was said of the first holds for the others. */
+  #inheritPlaces(): void {
+    const figure = this.#figure;
+    if (figure === undefined || !figure.coordinated || figure.items.length > 0) return;
+    for (const one of this.#places) this.#attach(figure, one);
+  }
+
+  /** "I am on the goal", "the goal is where I am": in the same cell. */
   #on(): boolean {
-    if (this.#word(1) !== "on" && this.#word(1) !== "at") return false;
-    let at = 2;
-    while (DETERMINERS.has(this.#word(at))) at += 1;
-    const kind = this.#thingAt(this.#at + at)?.kind;
-    if (kind === undefined || this.#figure === undefined) return false;
+    if (this.#figure === undefined) return false;
+    let at = 1;
+    while (DIRECT.has(this.#word(at)) || ["just", "right", "now", "already"].includes(this.#word(at))) at += 1;
+    let kind: string | undefined;
+    if (this.#word(at) === "where" && PLAYER.has(this.#word(at + 1)) && COPULAS.has(this.#word(at + 2))) {
+      kind = "player";
+      at += 2;
+    } else if (["on", "at", "upon", "inside"].includes(this.#word(at))) {
+      at += 1;
+      while (DETERMINERS.has(this.#word(at))) at += 1;
+      kind = this.#thingAt(this.#at + at)?.kind;
+      if (kind === "player" && CELLS.has(this.#word(at + 1))) at += 1;
+      else if (kind === undefined && POSSESSIVE.has(this.#word(at - 1)) && CELLS.has(this.#word(at))) kind = "player";
+    }
+    if (kind === undefined || (kind === "player") === (this.#figure.kind === "player")) return false;
     const start = this.#words[this.#at]?.start ?? 0;
     this.#at += at + 1;
     const end = this.#words[this.#at - 1]?.end ?? start;
@@ -276,14 +390,16 @@ class Reader {
   }
 
   #thingAt(at: number): { readonly kind: string; readonly plural: boolean } | undefined {
-    const word = (this.#words[at]?.text ?? "").replace(/'s$/, "");
+    const word = (this.#words[at]?.text ?? "").replace(/'(s|m|re|ll|d|ve)$/, "");
     return PLAYER.has(word) ? { kind: "player", plural: false } : this.#kinds.get(word);
   }
 
   /** A direction at this place, with the thing it is seen from, if that follows. */
   #direction(): boolean {
-    const read = this.#same() ?? this.#plain();
+    const same = this.#same();
+    const read = same ?? this.#plain();
     if (read === undefined) return false;
+    this.#lastSame = same !== undefined;
     const start = this.#words[this.#at]?.start ?? 0;
     const previous = this.#word(-1);
     const between = this.#words.slice(this.#lastDirection, this.#at);
@@ -297,9 +413,10 @@ class Reader {
     if (this.#isAbsolute()) return true;
     const joined = this.#words.slice(this.#openEnd, first - read.length).every(({ text }) => isConnector(text));
     if (!joined) this.#close();
-    const one = { values: read.values, tight, start, end, negated: this.#negated, direct: this.#direct };
+    const one = { values: read.values, tight, start, end, negated: this.#negated, direct: this.#direct, own: itsOwn };
     this.#direct = false;
     if (this.#motion || this.#silenced) return true;
+    this.#denied += 1;
     this.#open.push(one);
     this.#openEnd = this.#at;
     if (ground !== undefined) this.#close(ground);
@@ -316,47 +433,97 @@ class Reader {
     const value = WORD_VALUE.get(word);
     if (value === undefined || (word === "right" && ["now", "away", "after", "next"].includes(this.#word(1))))
       return undefined;
-    if (word === "level" && this.#word(1) !== "with") return undefined;
-    // "over to the left", "over there"
-    if (word === "over" && ["to", "on", "there", "here", "at"].includes(this.#word(1))) return undefined;
+    // "over to the left", "up to three", "lined up"
+    if (word === "over" && ["to", "on", "there", "here", "at", "in", "by"].includes(this.#word(1))) return undefined;
+    if (
+      ["up", "down"].includes(word) &&
+      (PARTICLE_VERBS.has(this.#word(-1)) || (this.#word(1) === "to" && /^(\d|two|three|four)/.test(this.#word(2))))
+    )
+      return undefined;
     const onTop = word === "top" && this.#word(-1) === "on";
     return { values: [value], length: 1, preposition: PREPOSITIONS.has(word) || onTop };
   }
 
-  /** "same row", "my column", "the player's row", "aligned vertically", "the same cell". */
+  /** "same row", "the column that I am in", "aligned vertically", "its row is mine", "to neither side", "the same cell". */
   #same(): { readonly values: readonly Value[]; readonly length: number; readonly preposition: boolean } | undefined {
     const word = this.#word();
-    const [first, second] = [this.#word(1), this.#word(2)];
-    const found = (values: readonly Value[], length: number) => ({ values, length, preposition: false });
-    if (word === "aligned" || word === "alignment") {
-      if (first === "vertically") return found(["same column"], 2);
-      return first === "horizontally" ? found(["same row"], 2) : undefined;
+    const found = (values: readonly Value[], length = 1) => ({ values, length, preposition: false });
+    if (/^(aligned|alignment|lined|line|level)$/.test(word)) {
+      const near = this.#words.slice(Math.max(this.#clauseStart, this.#at - 3), this.#at + 5).map(({ text }) => text);
+      if (near.includes("vertically")) return found([word === "level" ? "same row" : "same column"]);
+      if (near.includes("horizontally")) return found(["same row"]);
     }
-    if (word === "vertically" && first.startsWith("align")) return found(["same column"], 2);
-    if (word === "horizontally" && first.startsWith("align")) return found(["same row"], 2);
-    // "the row of the player", "the column I am in": whose it is follows.
-    if ((word === "row" || word === "column") && (this.#isOfThing() || this.#isMine())) {
-      return found([word === "row" ? "same row" : "same column"], this.#isMine() ? 3 : 1);
+    if (/^sides?$/.test(word) && /^n?either$/.test(this.#word(-1))) return found(["left", "right"]);
+    if (CELLS.has(word) || word === "feet") {
+      const mine = this.#lineModifiers().some((one) => SAMENESS.has(one));
+      const shared = this.#word(-1) === "same" || this.#sharing();
+      const within = ["in", "on", "at", "occupies"].includes(
+        this.#words[this.#at - this.#lineModifiers().length - 1]?.text ?? "",
+      );
+      if (shared || (mine && within) || (word === "feet" && mine)) return found(["same row", "same column"]);
     }
-    if (word !== "same" && !POSSESSIVE.has(word) && !/^(player|agent|figure)'s$/.test(word)) return undefined;
-    if (first === "vertical" && second === "line") return found(["same column"], 3);
-    if (first === "horizontal" && second === "line") return found(["same row"], 3);
-    if (COLUMNS.has(first)) return found(["same column"], 2);
-    if (ROWS.has(first)) return found(["same row"], 2);
-    return word === "same" && CELLS.has(first) ? found(["same row", "same column"], 2) : undefined;
+    const value = this.#lineValue();
+    if (value === undefined) return undefined;
+    const before = this.#lineModifiers();
+    const beyond = this.#words[this.#at - before.length - 1]?.text ?? "";
+    if (before.some((one) => DIFFERENCE.has(one)) && !before.includes("same")) {
+      this.#negated = !this.#negated;
+      return found([value]);
+    }
+    // "my row or column"
+    const joined =
+      /^(and|or|nor)$/.test(beyond) &&
+      this.#lastDirection > 0 &&
+      this.#lastDirection >= this.#at - before.length - 1 &&
+      this.#lastSame;
+    if (joined || before.some((one) => SAMENESS.has(one)) || this.#sharing()) return found([value]);
+    return this.#whoseLine() ? found([value]) : undefined;
   }
 
-  /** "row of the player" */
-  #isOfThing(): boolean {
-    if (this.#word(1) !== "of") return false;
-    let at = this.#at + 2;
-    while (DETERMINERS.has(this.#words[at]?.text ?? "")) at += 1;
-    return this.#thingAt(at) !== undefined;
+  #lineValue(): Value | undefined {
+    const word = this.#word();
+    if (COLUMNS.has(word)) return "same column";
+    if (ROWS.has(word)) return "same row";
+    if (!LINES.has(word)) return undefined;
+    const before = this.#lineModifiers();
+    return before.includes("vertical")
+      ? "same column"
+      : before.includes("horizontal") || before.includes("same")
+        ? "same row"
+        : undefined;
   }
 
-  /** "row I am in", "column I stand on" */
-  #isMine(): boolean {
-    return PLAYER.has(this.#word(1)) && COPULAS.has(this.#word(2));
+  /** The words before a noun that belong to it. */
+  #lineModifiers(): readonly string[] {
+    const words: string[] = [];
+    for (let at = this.#at - 1; at >= 0 && words.length < 5; at--) {
+      const word = this.#words[at]?.text ?? "";
+      if (!SAMENESS.has(word) && !DIFFERENCE.has(word) && !BEFORE_LINE.has(word)) break;
+      words.push(word);
+    }
+    return words;
+  }
+
+  /** "share a row", "sharing the player's column" */
+  #sharing(): boolean {
+    const before = this.#words[this.#at - this.#lineModifiers().length - 1]?.text ?? "";
+    return /^shar(e|es|ed|ing)$/.test(before);
+  }
+
+  /** "row that I am in", "column of the player", "row is the same as mine" */
+  #whoseLine(): boolean {
+    let [relative, stated] = [false, false];
+    for (let at = this.#at + 1; at < this.#at + 8; at++) {
+      const word = this.#words[at]?.text ?? "";
+      // "a column to my right" is another one.
+      if (SAMENESS.has(word)) return !WORD_VALUE.has(this.#words[at + 1]?.text ?? "");
+      // "the row is the goal's" says nothing of the player's; "below me in the column is the goal" even less.
+      if (this.#thingAt(at) !== undefined) return !stated;
+      if (!AFTER_LINE.has(word)) return false;
+      if (/^(that|which|where|occupied)$/.test(word)) relative = true;
+      if (/^(is|are)$/.test(word) && !relative) stated = true;
+    }
+    return false;
   }
 
   /** What the direction just read is seen from; moves past it. */
@@ -364,21 +531,39 @@ class Reader {
     let at = this.#at;
     const text = () => this.#words[at]?.text ?? "";
     while (HANDS.has(text()) || (text() === "-" && HANDS.has(this.#words[at + 1]?.text ?? ""))) at += 1;
-    const linked = LINKS.has(text());
+    const same = this.#lastSame;
+    const linked = LINKS.has(text()) || (same && AFTER_LINE.has(text()) && !/^(is|are|am|a|an|the)$/.test(text()));
     if (linked) at += 1;
-    if (!linked && !preposition) return undefined;
+    if (!linked && !preposition && !(same && PLAYER.has(text()))) return undefined;
     if (text() === "it" || text() === "them") {
       if (this.#lastKind !== undefined) this.#at = at + 1;
       return this.#lastKind;
     }
-    while (DETERMINERS.has(text())) at += 1;
-    if (CELLS.has(text()) && POSSESSIVE.has(this.#words[at - 1]?.text ?? "")) {
+    if (text() === "here") {
       this.#at = at + 1;
       return "player";
     }
+    while (DETERMINERS.has(text()) || (same && AFTER_LINE.has(text()))) at += 1;
+    const before = this.#words[at - 1]?.text ?? "";
+    if (CELLS.has(text()) && (POSSESSIVE.has(before) || /^(own|current|present|this)$/.test(before))) {
+      this.#at = at + 1;
+      return "player";
+    }
+    // "the position of the player"
+    if (CELLS.has(text()) && this.#words[at + 1]?.text === "of") {
+      at += 2;
+      while (DETERMINERS.has(text())) at += 1;
+    }
     const kind = this.#thingAt(at)?.kind;
     if (kind === undefined) return undefined;
-    this.#at = at + 1;
+    at += 1;
+    if (CELLS.has(text())) at += 1;
+    // "above where I am", "in the row that I am in"
+    if (kind === "player" && COPULAS.has(text()) && (same || before === "where" || linked)) {
+      at += 1;
+      if (/^(in|on|at)$/.test(text()) && (same || before === "where")) at += 1;
+    }
+    this.#at = at;
     if (kind !== "player") this.#lastKind = kind;
     return kind;
   }
@@ -389,6 +574,7 @@ class Reader {
     const text = () => this.#words[at]?.text ?? "";
     if (text() === "-") at += 1;
     if (WORD_VALUE.has(text())) at += 1;
+    while (HANDS.has(text())) at += 1;
     if (text() === "most") return true;
     // "the upper row" is a row of the board, "an upper row" one above.
     const some = this.#word(-2) === "a" || this.#word(-2) === "an";
@@ -419,10 +605,11 @@ class Reader {
     const known = this.#thingAt(this.#at);
     if (known !== undefined) {
       const before = this.#word(-1);
-      // "the row I share": the player, spoken of in passing, does not end what is said of a thing.
-      const inPassing = known.kind === "player" && this.#figure !== undefined && this.#figure.kind !== "player";
-      if (inPassing && (!CLAUSE_STARTS.has(before) || SHARING.has(this.#word(1)))) return false;
-      const count = COUNTS[before] ?? (/^\d$/.test(before) ? Number(before) : 1);
+      if (known.kind === "player" && !this.#isSubject()) {
+        this.#playerSeen ||= OBJECT_FORMS.has(word);
+        return false;
+      }
+      const count = COUNTS.get(before) ?? (/^\d$/.test(before) ? Number(before) : 1);
       this.#at += 1;
       this.#enter({
         ...known,
@@ -444,14 +631,55 @@ class Reader {
       this.#enter({ kind: this.#lastKind, plural: word === "others", count: 1, start, end, items: [] });
       return true;
     }
-    const contracted = word.endsWith("'s");
-    const pronoun = PRONOUNS.has(contracted ? word.slice(0, -2) : word);
-    if (pronoun && this.#lastThing !== undefined && (contracted || COPULAS.has(this.#word(1)))) {
+    const [bare = ""] = word.split("'");
+    const spoken =
+      bare === "it" || bare === "they" || bare !== word || COPULAS.has(this.#word(1)) || isNegation(this.#word(1));
+    // "Its column is left of mine."
+    const whose = /^(its|their)$/.test(word) && this.#figure === undefined && !WORD_VALUE.has(this.#word(1));
+    if (((PRONOUNS.has(bare) && spoken) || whose) && this.#lastThing !== undefined) {
       this.#at += 1;
       this.#enter({ ...this.#lastThing, start, end });
       return true;
     }
     return false;
+  }
+
+  /** The player is spoken of ("I am below the box"), not in passing ("I see", "for the player"). */
+  #isSubject(): boolean {
+    const word = this.#word();
+    const [bare = ""] = word.split("'");
+    if (
+      OBJECT_FORMS.has(bare) ||
+      (/'(s|ve)$/.test(word) &&
+        this.#kinds.size > 0 &&
+        !COPULAS.has(this.#word(1)) &&
+        /^(player|agent|figure)/.test(word))
+    )
+      return false;
+    let at = this.#at - 1;
+    while (DETERMINERS.has(this.#words[at]?.text ?? "")) at -= 1;
+    const before = this.#words[at]?.text ?? "";
+    if (
+      LINKS.has(before) ||
+      PREPOSITIONS.has(before) ||
+      ["by", "for", "through", "where", "row", "column"].includes(before)
+    )
+      return false;
+    if (bare !== word) return true;
+    let next = 1;
+    while (
+      /^(also|now|still|currently|then|both|each|will|would|should|can|must|may|might|could|do|does|myself)$/.test(
+        this.#word(next),
+      ) ||
+      isNegation(this.#word(next))
+    )
+      next += 1;
+    const verb = this.#word(next);
+    if (verb === "have" || verb === "has" || verb === "share" || verb === "shares")
+      return this.#figure === undefined && verb.startsWith("share");
+    return (
+      (COPULAS.has(verb) && verb !== "there" && verb !== "found") || next > 1 || ["occupy", "have", "'m"].includes(verb)
+    );
   }
 
   /** "The goal is above me. The goal is left of me." speaks of one goal, as long as the one does not deny the other. */
@@ -463,8 +691,11 @@ class Reader {
 
   #enter(figure: Figure): void {
     this.#close();
-    this.#silenced = false;
+    this.#inheritPlaces();
+    // "There isn't a hole above me."
+    this.#silenced = this.#negated && this.#denied === 0 && figure.kind !== "player" && this.#pending.length === 0;
     this.#negated = false;
+    this.#coordinate(figure);
     if (figure.kind !== "player") {
       this.#lastKind = figure.kind;
       this.#lastThing = figure;
@@ -479,11 +710,38 @@ class Reader {
       return;
     }
     this.#pending = [];
+    this.#places = waiting;
     for (const one of waiting) this.#attach(figure, one);
   }
 
-  #attach(figure: Figure, one: Direction): void {
+  /** "the goal and a hole": one statement of both. */
+  #coordinate(figure: Figure): void {
+    const last = this.#figure;
+    if (last === undefined || last.kind === "player" || figure.kind === "player" || figure.word === undefined) return;
+    const between = this.#words.filter(({ start, end }) => start >= last.end && end <= figure.start);
+    const listed = between.every(
+      ({ text }) => text === "and" || text === "," || DETERMINERS.has(text) || COUNTS.has(text),
+    );
+    if (!listed || between.length === 0) return;
+    if (this.#inverted) figure.coordinated = true;
+    else if (last.items.length === 0) figure.others = [...(last.others ?? []), last].slice(-8);
+  }
+
+  #attach(figure: Figure, given: Direction): void {
+    for (const other of figure.others ?? []) this.#attachOne(other, given);
+    this.#attachOne(figure, given);
+  }
+
+  #attachOne(figure: Figure, given: Direction): void {
+    // "the goal has me to its right"
+    const own = figure.kind !== "player" && given.ground === figure.kind && given.own;
+    // …and "the agent has the goal to its right".
+    const values = own && this.#playerSeen ? given.values.map((value) => OPPOSITE[value]) : given.values;
+    const one = own ? { ...given, ground: "player", values } : given;
     if (figure.kind === "player") {
+      // "I have reached the goal, we are in the same cell."
+      const shared = one.values.every((value) => value.startsWith("same"));
+      if (one.ground === "player" && shared && this.#lastThing !== undefined) this.#attachOne(this.#lastThing, one);
       if (one.ground === "player") return;
       // "I am above the box": the box is below me.
       const mirrored = { ...one, values: one.values.map((value) => OPPOSITE[value]) };
@@ -491,6 +749,8 @@ class Reader {
       const goesOn = last?.kind === one.ground && mirrored.values.every((value) => last.said[axisOf(value)].size === 0);
       if (goesOn) extend(last, mirrored);
       else this.#add(figure, newItem(one.ground, one), mirrored);
+      const { start, end } = one;
+      this.#lastThing = { kind: one.ground, plural: false, count: 1, start, end, items: figure.items.slice(-1) };
       return;
     }
     if (one.ground !== "player") return;
