@@ -4,7 +4,7 @@ import { NumpyRandom } from "../../core/random-numpy.ts";
 import { type Placed, readClaims } from "./reader.ts";
 import { matchClaims } from "./score.ts";
 import { describePlaces } from "./speak.ts";
-import { drawThings, SETS, VISITOR } from "./test-descriptions.ts";
+import { drawThings, NEIGHBOUR, SETS } from "./test-descriptions.ts";
 
 const THINGS = { goal: ["flag", "exit"], hole: ["pit"], box: ["crate"] };
 
@@ -104,7 +104,7 @@ test("of 2,000 descriptions of a hand that never helped to mend the reader, four
   let [exact, agreement] = [0, 0];
   const misread: string[] = [];
   for (let i = 0; i < 2000; i++) {
-    const said = drawThings(random).map((thing, k) => VISITOR.say(thing, random, k));
+    const said = drawThings(random).map((thing, k) => NEIGHBOUR.say(thing, random, k));
     const text = said.map((one) => one.text).join(" ");
     const meant = said.flatMap((one) => one.claims);
     const claims = readClaims(text, THINGS);
@@ -115,6 +115,6 @@ test("of 2,000 descriptions of a hand that never helped to mend the reader, four
     if (!same)
       misread.push(`${text}\n    meant ${meant.map(short).join(", ")}\n    read  ${claims.map(short).join(", ")}`);
   }
-  console.log(`a visitor: ${exact / 2000} read exactly, agreement ${agreement / 2000}`);
+  console.log(`a neighbour: ${exact / 2000} read exactly, agreement ${agreement / 2000}`);
   expect(agreement / 2000, misread.slice(0, 12).join("\n")).toBeGreaterThanOrEqual(0.8);
 });

@@ -30,7 +30,7 @@ type Axis = "vertical" | "horizontal";
 const set = (words: string) => new Set(words.split(" ").filter(Boolean));
 const PLAYER = set("i me myself you yourself player agent figure character hero we us avatar mine yours ours");
 /** These never begin a statement: "for me", "mine". */
-const OBJECT_FORMS = set("me us myself yourself mine yours ours");
+const OBJECT_FORMS = set("me us mine yours ours");
 const PRONOUNS = set("it this that they which");
 const ONES = set("one another other others first second third fourth latter former");
 const UNITS = set(
@@ -50,8 +50,8 @@ const COPULAS = set(
 const MOTIONS = set(
   "move moves moving moved push pushes pushing pushed go goes going went step steps stepping walk walks walking head heads heading slide slides sliding shift shifts shifting pull pulls travel action look looks looking get gets getting reach reaching",
 );
-const NEGATIONS = set("not never neither nor without hardly nowhere isnt arent cannot");
-const STILL_POSITIVE = set("far only just quite too");
+const NEGATIONS = set("not never neither nor without hardly nowhere wrong false untrue incorrect isnt arent cannot");
+const STILL_POSITIVE = set("far only just quite too mistaken wrong sure");
 const CONTRAST = set("but instead rather however");
 const SEPARATORS = set(", and or ; . : & plus another one");
 const SEEING = set("see sees seeing find finds notice notices spot spots observe observes show shows there");
@@ -207,6 +207,8 @@ class Reader {
   /** The last direction was a row or column that is shared. */
   #lastSame = false;
   #clauseStart = 0;
+  /** What places are seen from where the sentence does not say so beside them. */
+  #from = "player";
   /** "me" stands in this sentence. */
   #playerSeen = false;
   /** What was said of the last thing that followed its directions. */
@@ -248,10 +250,13 @@ class Reader {
     ) {
       this.#deny();
       this.#at += 1;
+    } else if (word === "far" && this.#word(1) === "from" && !isNegation(this.#word(-1))) {
+      this.#deny();
     } else if (CONTRAST.has(word)) {
       this.#negated = false;
-    } else if (isNegation(word) && !STILL_POSITIVE.has(this.#word(1))) {
-      this.#deny();
+    } else if (isNegation(word)) {
+      const idle = STILL_POSITIVE.has(this.#word(1)) || (STILL_POSITIVE.has(word) && isNegation(this.#word(-1)));
+      if (!idle) this.#deny();
     } else if (word === "no" || word === "zero" || word === "0") {
       if (this.#no()) return;
     } else if (DIRECT.has(word) || this.#isRightAbove()) {
@@ -262,6 +267,8 @@ class Reader {
       const before = this.#word(-1);
       if (STATES.has(word) && !isNegation(before) && this.#denied > 0) this.#negated = false;
       if (this.#on()) return;
+    } else if (/^(relative|compared|respect|relation|seen|viewed|looking)$/.test(word) && this.#seenFrom()) {
+      return;
     } else if (SEEING.has(word)) {
       this.#motion = false;
     } else if (MOTIONS.has(word) && !(UNITS.has(word) && this.#countsUnits())) {
@@ -284,6 +291,21 @@ class Reader {
     let at = this.#at + 2;
     while (DETERMINERS.has(this.#words[at]?.text ?? "")) at += 1;
     return this.#thingAt(at) !== undefined;
+  }
+
+  /** "relative to the goal I am …" */
+  #seenFrom(): boolean {
+    if (!LINKS.has(this.#word(1))) return false;
+    let at = this.#at + 2;
+    while (DETERMINERS.has(this.#words[at]?.text ?? "") || this.#isAdjective(this.#words[at]?.text ?? "")) {
+      if (this.#thingAt(at) !== undefined) break;
+      at += 1;
+    }
+    const kind = this.#thingAt(at)?.kind;
+    if (kind === undefined || kind === "player") return false;
+    this.#from = kind;
+    this.#at = at + 1;
+    return true;
   }
 
   #deny(): void {
@@ -336,6 +358,7 @@ class Reader {
     if (goesOn && said !== undefined) for (const one of this.#pending) this.#attach(said, one);
     this.#clauseStart = this.#at + 1;
     this.#playerSeen = false;
+    this.#from = "player";
     this.#places = [];
     this.#figure = undefined;
     this.#inverted = false;
@@ -376,6 +399,8 @@ class Reader {
       at += 1;
       while (DETERMINERS.has(this.#word(at))) at += 1;
       kind = this.#thingAt(this.#at + at)?.kind;
+      const owned = this.#word(at).endsWith("'s") && !CELLS.has(this.#word(at + 1));
+      if (owned) return false;
       if (kind === "player" && CELLS.has(this.#word(at + 1))) at += 1;
       else if (kind === undefined && POSSESSIVE.has(this.#word(at - 1)) && CELLS.has(this.#word(at))) kind = "player";
     }
@@ -554,8 +579,15 @@ class Reader {
       at += 2;
       while (DETERMINERS.has(text())) at += 1;
     }
+    // "one more dangerous pit": what is said of a thing before its name.
+    for (let more = 0; more < 2 && this.#thingAt(at) === undefined && this.#isAdjective(text()); more++) at += 1;
     const kind = this.#thingAt(at)?.kind;
-    if (kind === undefined) return undefined;
+    if (kind === undefined) {
+      // "over my head"
+      if (!POSSESSIVE.has(before) || !preposition) return undefined;
+      this.#at += 2;
+      return "player";
+    }
     at += 1;
     if (CELLS.has(text())) at += 1;
     // "above where I am", "in the row that I am in"
@@ -566,6 +598,29 @@ class Reader {
     this.#at = at;
     if (kind !== "player") this.#lastKind = kind;
     return kind;
+  }
+
+  /** A word of no other use here. */
+  #isAdjective(word: string): boolean {
+    const known = [
+      COPULAS,
+      MOTIONS,
+      SEEING,
+      LINKS,
+      CONTRAST,
+      CONNECTORS,
+      AFTER_LINE,
+      PRONOUNS,
+      CELLS,
+      PICTURE,
+      ABSOLUTE,
+    ];
+    return (
+      /^[a-z]+$/.test(word) &&
+      !isNegation(word) &&
+      !this.#isPlaceWord(word) &&
+      !known.some((words) => words.has(word) && !/^(further|more)$/.test(word))
+    );
   }
 
   /** "the left edge", "the top row", "the top of the board": a place in the picture. */
@@ -587,7 +642,7 @@ class Reader {
   }
 
   /** Directions in a row share what they are seen from: "below and to the left of the box". */
-  #close(ground = "player"): void {
+  #close(ground = this.#from): void {
     const open = this.#open;
     this.#open = [];
     for (const one of open) this.#say({ ...one, ground });
@@ -636,7 +691,9 @@ class Reader {
       bare === "it" || bare === "they" || bare !== word || COPULAS.has(this.#word(1)) || isNegation(this.#word(1));
     // "Its column is left of mine."
     const whose = /^(its|their)$/.test(word) && this.#figure === undefined && !WORD_VALUE.has(this.#word(1));
-    if (((PRONOUNS.has(bare) && spoken) || whose) && this.#lastThing !== undefined) {
+    // "Above me: that is where the goal is": the thing is still to come.
+    const cleft = this.#figure === undefined && this.#pending.length + this.#open.length > 0;
+    if (((PRONOUNS.has(bare) && spoken) || whose) && !cleft && this.#lastThing !== undefined) {
       this.#at += 1;
       this.#enter({ ...this.#lastThing, start, end });
       return true;
@@ -665,7 +722,7 @@ class Reader {
       ["by", "for", "through", "where", "row", "column"].includes(before)
     )
       return false;
-    if (bare !== word) return true;
+    if (bare !== word || bare.endsWith("self")) return true;
     let next = 1;
     while (
       /^(also|now|still|currently|then|both|each|will|would|should|can|must|may|might|could|do|does|myself)$/.test(
@@ -696,6 +753,8 @@ class Reader {
     this.#silenced = this.#negated && this.#denied === 0 && figure.kind !== "player" && this.#pending.length === 0;
     this.#negated = false;
     this.#coordinate(figure);
+    // "Going by the picture, I'm …"
+    if (figure.kind === "player") this.#motion = false;
     if (figure.kind !== "player") {
       this.#lastKind = figure.kind;
       this.#lastThing = figure;

@@ -307,10 +307,7 @@ const stranger: Hand = {
   },
 };
 
-export const SETS: readonly Hand[] = [explorer, reporter, talker, guest, stranger];
-
-/** Never used to mend the reader. */
-export const VISITOR: Hand = {
+const visitor: Hand = {
   name: "a visitor",
   say(thing, random, index) {
     const pick = picker(random);
@@ -354,6 +351,222 @@ export const VISITOR: Hand = {
       { text: sentence(`${name} ${so} ${up}`), claims: [{ kind, vertical: v }] },
       { text: sentence(`${name} ${so} ${across}`), claims: [{ kind, horizontal: h }] },
       { text: sentence(`${name} is in the picture`), claims: [] },
+    ]);
+  },
+};
+
+const newcomer: Hand = {
+  name: "a newcomer",
+  say(thing, random, index) {
+    const pick = picker(random);
+    const { kind, vertical: v, horizontal: h } = thing;
+    const name =
+      kind === "goal"
+        ? pick(["the goal", "the goal tile", "that exit", "the flag", "my goal"])
+        : pick(
+            index > 1 ? ["one more hole", "yet another pit", "an additional hole"] : ["a hole", "a pit", "some pit"],
+          );
+    const rows: Record<Vertical, readonly string[]> = {
+      above: ["above my cell", "up north", "higher on the grid than I am", "upwards of me", "over my head"],
+      below: ["below my cell", "down south", "lower on the grid than I am", "downwards of me", "underneath where I am"],
+      "same row": [
+        "on the very row I occupy",
+        "at a height identical to mine",
+        "in the player's own row",
+        "in the row we share",
+      ],
+    };
+    const columns: Record<Horizontal, readonly string[]> = {
+      left: ["toward my left", "leftward of me", "on the west side of me", "left of where I am now"],
+      right: ["toward my right", "rightward of me", "on the east side of me", "right of where I am now"],
+      "same column": ["in the very column I occupy", "in the player's own column", "in the column we share"],
+    };
+    const [up, across] = [pick(rows[v]), pick(columns[h])];
+    const so = pick(["is", "happens to be", "can currently be spotted", "ought to be", "is to be found", "shows up"]);
+    const whole: string[] = [
+      `${name} ${so} ${up} as well as ${across}`,
+      `what I make out is ${name}, ${across} and ${up}`,
+      `${across}: that is where ${name} ${so}, and ${up}`,
+      `${name} ${so} ${across} while being ${up}`,
+      `both ${up} and ${across} ${so} ${name}`,
+      `I believe ${name} ${so} ${up}, and I also believe that it is ${across}`,
+      `my reading of the frame: ${name} ${so} ${up}; moreover it is ${across}`,
+    ];
+    if (v === "same row") whole.push(`${name} is no higher and no lower than me, and it is ${across}`);
+    else {
+      whole.push(
+        `${name} wouldn't be ${OPPOSITE[v]} me, it would be ${up}, and ${across}`,
+        `${name} is ${across} and, as opposed to ${OPPOSITE[v]}, ${up}`,
+      );
+    }
+    if (h === "same column") whole.push(`${name} is ${up}, without being to the left or to the right of me`);
+    else
+      whole.push(
+        `${name} doesn't lie to the ${OPPOSITE[h]} of me; instead it lies ${across}, and ${up}`,
+        `far from being on my ${OPPOSITE[h]}, ${name} is ${across} and ${up}`,
+      );
+    if (v !== "same row" && h !== "same column") {
+      whole.push(
+        `going by the picture I'm ${OPPOSITE[v]} ${name}, and to the ${OPPOSITE[h]} of it`,
+        `the figure stands to the ${OPPOSITE[h]} of ${name} and also ${OPPOSITE[v]} it`,
+        `${name} lies off to the ${v === "above" ? "north" : "south"}-${h === "left" ? "west" : "east"}`,
+      );
+    }
+    const said = whole.map((text): Said => ({ text: sentence(text), claims: [thing] }));
+    return pick([
+      ...said,
+      { text: sentence(`concerning rows, ${name} ${so} ${up}`), claims: [{ kind, vertical: v }] },
+      { text: sentence(`${across} ${so} ${name}`), claims: [{ kind, horizontal: h }] },
+      { text: sentence(`I am looking for ${name}`), claims: [] },
+    ]);
+  },
+};
+
+const latecomer: Hand = {
+  name: "a latecomer",
+  say(thing, random, index) {
+    const pick = picker(random);
+    const { kind, vertical: v, horizontal: h } = thing;
+    const name =
+      kind === "goal"
+        ? pick(["the goal", "the target goal", "this flag", "the exit"])
+        : pick(
+            index > 1 ? ["a second hole", "another open pit", "another hole"] : ["a hole", "a deep pit", "one hole"],
+          );
+    const rows: Record<Vertical, readonly string[]> = {
+      above: [
+        "above the player",
+        "further north than the agent",
+        "up a row or two",
+        "on the upper side of me",
+        "higher up",
+      ],
+      below: [
+        "below the player",
+        "further south than the agent",
+        "down a row or two",
+        "on the lower side of me",
+        "lower down",
+      ],
+      "same row": [
+        "in line with me horizontally",
+        "on the player's row",
+        "along the row in which I stand",
+        "at my own level",
+      ],
+    };
+    const columns: Record<Horizontal, readonly string[]> = {
+      left: ["to the agent's left", "on the left of the player", "a column or two to the left", "westwards"],
+      right: ["to the agent's right", "on the right of the player", "a column or two to the right", "eastwards"],
+      "same column": ["in line with me vertically", "on the player's column", "along the column in which I stand"],
+    };
+    const [up, across] = [pick(rows[v]), pick(columns[h])];
+    const so = pick(["is", "must be", "is sitting", "has to be", "is currently", "will end up"]);
+    const whole: string[] = [
+      `${name} ${so} ${up} and it is ${across}`,
+      `${name} ${so} ${across}, plus it is ${up}`,
+      `${up}, ${across}: there ${so} ${name}`,
+      `I notice that ${name} ${so} ${across}; apart from that, it ${so} ${up}`,
+      `given the picture, ${name}, being ${across}, ${so} ${up}`,
+      `if I am not mistaken ${name} ${so} ${up} and ${across}`,
+      `${name} is what I see ${across} and ${up}`,
+    ];
+    if (v !== "same row") {
+      whole.push(
+        `${name} isn't level with me and isn't ${OPPOSITE[v]} me: it is ${up}, and ${across}`,
+        `no, ${name} is not ${OPPOSITE[v]}; it is ${up} and ${across}`,
+      );
+    }
+    if (h !== "same column") {
+      whole.push(
+        `it would be wrong to say that ${name} is ${across.replaceAll(h, OPPOSITE[h] as string).replace(/^west|^east/, (side) => (side === "west" ? "east" : "west"))}; no, it is on my ${h}, ${up}`,
+      );
+      if (v === "same row") whole.push(`${name} is just to the ${h} of me, not a row higher or lower`);
+    }
+    if (h === "same column" && v !== "same row") whole.push(`${name} is ${up}, with neither a left nor a right offset`);
+    if (v !== "same row" && h !== "same column") {
+      whole.push(
+        `I find myself ${OPPOSITE[v]} and to the ${OPPOSITE[h]} of ${name}`,
+        `relative to ${name} I am ${OPPOSITE[v]} and to the ${OPPOSITE[h]}`,
+        `go ${v === "above" ? "up" : "down"} and ${h} from me and you get to ${name}, which is ${v} me and to the ${h}`,
+      );
+    }
+    const said = whole.map((text): Said => ({ text: sentence(text), claims: [thing] }));
+    return pick([
+      ...said,
+      ...said.slice(0, 4),
+      { text: sentence(`${name} ${so} ${up}`), claims: [{ kind, vertical: v }] },
+      { text: sentence(`${name} ${so} ${across}`), claims: [{ kind, horizontal: h }] },
+      { text: sentence(`${name} exists`), claims: [] },
+    ]);
+  },
+};
+
+export const SETS: readonly Hand[] = [explorer, reporter, talker, guest, stranger, visitor, newcomer, latecomer];
+
+/** Never used to mend the reader. */
+export const NEIGHBOUR: Hand = {
+  name: "a neighbour",
+  say(thing, random, index) {
+    const pick = picker(random);
+    const { kind, vertical: v, horizontal: h } = thing;
+    const name =
+      kind === "goal"
+        ? pick(["the goal", "the goal cell", "the exit", "the flag"])
+        : pick(
+            index > 1 ? ["a different pit", "the next hole", "another hole"] : ["a hole", "the first hole", "a pit"],
+          );
+    const rows: Record<Vertical, readonly string[]> = {
+      above: ["north of the player", "above us", "a few rows higher", "upward from my square", "on some row above"],
+      below: ["south of the player", "below us", "a few rows lower", "downward from my square", "on some row below"],
+      "same row": [
+        "in a row with me",
+        "on the same horizontal line as me",
+        "level with my square",
+        "in this row of mine",
+      ],
+    };
+    const columns: Record<Horizontal, readonly string[]> = {
+      left: ["west of the player", "left of us", "a few columns left", "on the left when seen from me"],
+      right: ["east of the player", "right of us", "a few columns right", "on the right when seen from me"],
+      "same column": ["in a column with me", "on the same vertical line as me", "in this column of mine"],
+    };
+    const [up, across] = [pick(rows[v]), pick(columns[h])];
+    const so = pick(["is", "lies", "would be", "sits", "is placed", "should end up", "keeps being"]);
+    const whole: string[] = [
+      `${name} ${so} ${across}, ${up}`,
+      `${up} ${so} ${name}, ${across}`,
+      `at present ${name} ${so} both ${across} and ${up}`,
+      `${name} ${so} ${up}, and more precisely ${across}`,
+      `I can tell two things about ${name}: it is ${up}, and it is ${across}`,
+      `next, ${name}. It ${so} ${across}. It also ${so} ${up}`,
+      `${across} you can see ${name}, and it ${so} ${up}`,
+    ];
+    if (v !== "same row") {
+      whole.push(
+        `${name} is ${up} and ${across}, so it is not ${OPPOSITE[v]} me`,
+        `${name} was never ${OPPOSITE[v]} us; it is ${up}, ${across}`,
+      );
+    } else if (h !== "same column") whole.push(`neither higher nor lower than me, ${name} is ${across}`);
+    if (h !== "same column") {
+      whole.push(
+        `it isn't true that ${name} is ${OPPOSITE[h]} of me, it is ${across} and ${up}`,
+        `${name} is ${across}, never ${OPPOSITE[h]} of me, and ${up}`,
+      );
+    } else if (v !== "same row") whole.push(`${name} is ${up} but not to the left and not to the right`);
+    if (v !== "same row" && h !== "same column") {
+      whole.push(
+        `we are ${OPPOSITE[v]} ${name} and ${OPPOSITE[h]} of it`,
+        `the player can be found to the ${OPPOSITE[h]} of ${name}, ${OPPOSITE[v]} it`,
+        `${name} is in the ${v === "above" ? "north" : "south"}${h === "left" ? "west" : "east"}, as seen from me`,
+      );
+    }
+    const said = whole.map((text): Said => ({ text: sentence(text), claims: [thing] }));
+    return pick([
+      ...said,
+      { text: sentence(`${name} ${so} ${up}`), claims: [{ kind, vertical: v }] },
+      { text: sentence(`what I can say of ${name} is that it ${so} ${across}`), claims: [{ kind, horizontal: h }] },
+      { text: sentence(`${name} is somewhere on the board`), claims: [] },
     ]);
   },
 };
