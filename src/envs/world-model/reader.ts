@@ -60,7 +60,7 @@ const COUNTS = new Map(
   ["both", "two", "three", "four", "five", "six", "seven", "eight"].map((word, i) => [word, Math.max(2, i + 1)]),
 );
 const CONNECTORS = set(
-  "and or nor but to the a an on in at , - / bit little slightly somewhat further more also both one two three four five few several some as well side hand diagonally then too off towards toward out away",
+  "and or nor but of to the a an on in at , - / bit little slightly somewhat further more also both one two three four five few several some as well side hand diagonally then too off towards toward out away",
 );
 const ABSOLUTE = set("corner corners edge edges border wall walls half quadrant");
 const PICTURE = set("board map grid lake room picture image frame screen puzzle area");
@@ -145,6 +145,8 @@ type Direction = {
   readonly ground: string;
   /** "to its right" */
   readonly own?: boolean;
+  /** Its ground is "it". */
+  readonly pronoun?: boolean;
   readonly start: number;
   readonly end: number;
 };
@@ -207,6 +209,10 @@ class Reader {
   /** The last direction was a row or column that is shared. */
   #lastSame = false;
   #clauseStart = 0;
+  /** The ground just read is "it". */
+  #pronoun = false;
+  /** …or "its". */
+  #own = false;
   /** What places are seen from where the sentence does not say so beside them. */
   #from = "player";
   /** "me" stands in this sentence. */
@@ -252,7 +258,8 @@ class Reader {
       this.#at += 1;
     } else if (word === "far" && this.#word(1) === "from" && !isNegation(this.#word(-1))) {
       this.#deny();
-    } else if (CONTRAST.has(word)) {
+    } else if (CONTRAST.has(word) || (word === "and" && this.#denied > 1)) {
+      // "neither above nor below me and to the left"
       this.#negated = false;
     } else if (isNegation(word)) {
       const idle = STILL_POSITIVE.has(this.#word(1)) || (STILL_POSITIVE.has(word) && isNegation(this.#word(-1)));
@@ -309,8 +316,8 @@ class Reader {
   }
 
   #deny(): void {
+    if (!this.#negated) this.#denied = 0;
     this.#negated = true;
-    this.#denied = 0;
   }
 
   #pause(): void {
@@ -345,7 +352,8 @@ class Reader {
       }
       if (/^[.,;:]$/.test(word)) break;
     }
-    if (this.#word() === "no" && (this.#word(1) === "longer" || WORD_VALUE.has(this.#word(1)))) this.#deny();
+    const denies = /^(longer|means|way)$/.test(this.#word(1)) || WORD_VALUE.has(this.#word(1));
+    if (this.#word() === "no" && denies) this.#deny();
     return false;
   }
 
@@ -397,7 +405,11 @@ class Reader {
       at += 2;
     } else if (["on", "at", "upon", "inside"].includes(this.#word(at))) {
       at += 1;
-      while (DETERMINERS.has(this.#word(at))) at += 1;
+      while (
+        DETERMINERS.has(this.#word(at)) ||
+        (this.#isAdjective(this.#word(at)) && this.#kinds.has(this.#word(at + 1)))
+      )
+        at += 1;
       kind = this.#thingAt(this.#at + at)?.kind;
       const owned = this.#word(at).endsWith("'s") && !CELLS.has(this.#word(at + 1));
       if (owned) return false;
@@ -429,18 +441,29 @@ class Reader {
     const previous = this.#word(-1);
     const between = this.#words.slice(this.#lastDirection, this.#at);
     const tight = this.#lastDirection > 0 && !between.some(({ text }) => SEPARATORS.has(text));
-    const itsOwn = previous === "its" || previous === "their";
     this.#at += read.length;
     const first = this.#at;
     this.#lastDirection = this.#at;
-    const ground = this.#ground(read.preposition) ?? (itsOwn ? this.#lastKind : undefined);
+    this.#pronoun = false;
+    this.#own = previous === "its" || previous === "their";
+    const ground = this.#ground(read.preposition) ?? (this.#own ? this.#lastKind : undefined);
     const end = this.#words[this.#at - 1]?.end ?? start;
     if (this.#isAbsolute()) return true;
     const joined = this.#words.slice(this.#openEnd, first - read.length).every(({ text }) => isConnector(text));
     if (!joined) this.#close();
-    const one = { values: read.values, tight, start, end, negated: this.#negated, direct: this.#direct, own: itsOwn };
+    const one = {
+      values: read.values,
+      tight,
+      start,
+      end,
+      negated: this.#negated,
+      direct: this.#direct,
+      own: this.#own,
+      pronoun: this.#pronoun,
+    };
     this.#direct = false;
-    if (this.#motion || this.#silenced) return true;
+    // "Not directly above me" denies only how.
+    if (this.#motion || this.#silenced || (one.negated && one.direct)) return true;
     this.#denied += 1;
     this.#open.push(one);
     this.#openEnd = this.#at;
@@ -562,7 +585,11 @@ class Reader {
     if (!linked && !preposition && !(same && PLAYER.has(text()))) return undefined;
     if (text() === "it" || text() === "them") {
       if (this.#lastKind !== undefined) this.#at = at + 1;
-      return this.#lastKind;
+      this.#pronoun = true;
+      // "The goal is below it": nothing is below itself.
+      const itself = this.#figure !== undefined && this.#figure.kind === this.#lastKind && !this.#inverted;
+      if (itself && this.#playerSeen) this.#own = true;
+      return itself && !this.#own ? "player" : this.#lastKind;
     }
     if (text() === "here") {
       this.#at = at + 1;
@@ -657,10 +684,12 @@ class Reader {
   #thing(): boolean {
     const word = this.#word();
     const { start, end } = this.#words[this.#at] as Word;
-    const known = this.#thingAt(this.#at);
+    // "My place is below the box."
+    const mine = CELLS.has(word) && POSSESSIVE.has(this.#word(-1)) && STATES.has(this.#word(1));
+    const known = mine ? { kind: "player", plural: false } : this.#thingAt(this.#at);
     if (known !== undefined) {
       const before = this.#word(-1);
-      if (known.kind === "player" && !this.#isSubject()) {
+      if (known.kind === "player" && !mine && !this.#isSubject()) {
         this.#playerSeen ||= OBJECT_FORMS.has(word);
         return false;
       }
@@ -679,6 +708,7 @@ class Reader {
       ONES.has(word) &&
       this.#lastKind !== undefined &&
       !UNITS.has(this.#word(1)) &&
+      !ROWS.has(this.#word(1)) &&
       !this.#kinds.has(this.#word(1)) &&
       this.#word(1) !== "of"
     ) {
@@ -804,12 +834,21 @@ class Reader {
       if (one.ground === "player") return;
       // "I am above the box": the box is below me.
       const mirrored = { ...one, values: one.values.map((value) => OPPOSITE[value]) };
-      const last = figure.items.at(-1);
+      // "I am left of the box. I am also above it."
+      const before = one.pronoun && this.#lastThing?.kind === one.ground ? this.#lastThing.items.at(-1) : undefined;
+      const last = figure.items.at(-1) ?? before;
       const goesOn = last?.kind === one.ground && mirrored.values.every((value) => last.said[axisOf(value)].size === 0);
       if (goesOn) extend(last, mirrored);
       else this.#add(figure, newItem(one.ground, one), mirrored);
       const { start, end } = one;
-      this.#lastThing = { kind: one.ground, plural: false, count: 1, start, end, items: figure.items.slice(-1) };
+      this.#lastThing = {
+        kind: one.ground,
+        plural: false,
+        count: 1,
+        start,
+        end,
+        items: goesOn ? [last] : figure.items.slice(-1),
+      };
       return;
     }
     if (one.ground !== "player") return;

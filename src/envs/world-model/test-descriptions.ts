@@ -502,7 +502,152 @@ const latecomer: Hand = {
   },
 };
 
-export const SETS: readonly Hand[] = [explorer, reporter, talker, guest, stranger, visitor, newcomer, latecomer];
+/** As larger models write. */
+const clerk: Hand = {
+  name: "a clerk",
+  say(thing, random, index) {
+    const pick = picker(random);
+    const { kind, vertical: v, horizontal: h } = thing;
+    const goal = kind === "goal";
+    const name = goal ? pick(["goal", "goal", "flag"]) : pick(["hole", "hole", "pit"]);
+    const the = `${goal ? "the" : index > 1 ? pick(["another", "a third", "an extra"]) : "a"} ${name}`;
+    const [up, across] = [v === "above" ? "up" : "down", h];
+    const many = () => pick(["1", "2", "3", "one", "two"]);
+    const steps = () => pick(["step", "cell", "tile", "square"]);
+    const rows: Record<Vertical, readonly string[]> = {
+      above: ["above the player", `${many()} ${steps()} up`, "upwards", "above the player's position"],
+      below: ["below the player", `${many()} ${steps()} down`, "downwards", "below the player's position"],
+      "same row": ["in the same row as the player", "in the player's current row", "on the same level as the player"],
+    };
+    const columns: Record<Horizontal, readonly string[]> = {
+      left: ["to the left of the player", `${many()} ${steps()} left`, "to the player's left"],
+      right: ["to the right of the player", `${many()} ${steps()} right`, "to the player's right"],
+      "same column": ["in the same column as the player", "in the player's current column"],
+    };
+    const [row, column] = [pick(rows[v]), pick(columns[h])];
+    const whole: string[] = [
+      `${the} is located ${row} and ${column}`,
+      `- ${name}: ${row}, ${column}`,
+      `${name} position relative to the player: ${row} and ${column}`,
+      `in the image, ${the} can be seen ${column}, ${row}`,
+      `the current state shows ${the} ${row} (${column})`,
+      `after the action, ${the} will be ${column} and ${row}`,
+      `${the} -> ${row} / ${column}`,
+    ];
+    if (v !== "same row" && h !== "same column") {
+      whole.push(
+        `the player is ${OPPOSITE[v]} ${the} and to the ${OPPOSITE[h]} of it`,
+        `${the} is ${up}-${across} of the player`,
+        `from the player's perspective ${the} is on the ${h}, ${v} it`,
+        `${the} is to the ${v === "above" ? "upper" : "lower"}-${h} of the player, not directly ${v} it`,
+      );
+    } else if (h !== "same column") {
+      whole.push(
+        `${the} is directly to the ${h} of the player, in the same row`,
+        `the player and ${the} are in the same row, with the ${name} on the ${h}`,
+        `${the} is to the ${h} of the player and is neither above nor below the player`,
+      );
+    } else if (v !== "same row") {
+      whole.push(
+        `${the} is directly ${v} the player`,
+        `the player and ${the} are in the same column, with the ${name} ${v} the player`,
+        `${the} is ${v} the player and not to the left or right`,
+      );
+    } else whole.push(`the player is on ${the}`, `the player and ${the} are in the same cell`);
+    const said = whole.map((text): Said => ({ text: sentence(text), claims: [thing] }));
+    const parts: Said[] = [{ text: sentence(`${the} is visible`), claims: [] }];
+    if (v !== "same row")
+      parts.push(
+        { text: sentence(`${the} is ${v} the player`), claims: [{ kind, vertical: v }] },
+        { text: sentence(`${the} is not ${OPPOSITE[v]} the player; it is ${v} it`), claims: [{ kind, vertical: v }] },
+      );
+    if (h !== "same column")
+      parts.push({
+        text: sentence(`the player is to the ${OPPOSITE[h]} of ${the}`),
+        claims: [{ kind, horizontal: h }],
+      });
+    return pick([...said, ...parts]);
+  },
+};
+
+const passenger: Hand = {
+  name: "a passenger",
+  say(thing, random, index) {
+    const pick = picker(random);
+    const { kind, vertical: v, horizontal: h } = thing;
+    const name =
+      kind === "goal"
+        ? pick(["the goal", "the shiny goal", "the exit", "the flag we want"])
+        : pick(
+            index > 1 ? ["a further hole", "another nasty pit", "another hole"] : ["a hole", "a nasty pit", "a pit"],
+          );
+    const rows: Record<Vertical, readonly string[]> = {
+      above: ["above me", "up", "to the north", "in one of the rows above me", "higher than where I stand"],
+      below: ["below me", "down", "to the south", "in one of the rows below me", "lower than where I stand"],
+      "same row": ["in my row", "in the same row as I", "in the row where I am", "neither above nor below me"],
+    };
+    const columns: Record<Horizontal, readonly string[]> = {
+      left: ["left of me", "to the left", "to the west", "in one of the columns to my left"],
+      right: ["right of me", "to the right", "to the east", "in one of the columns to my right"],
+      "same column": [
+        "in my column",
+        "in the same column as I",
+        "in the column where I am",
+        "neither left nor right of me",
+      ],
+    };
+    const [up, across] = [pick(rows[v]), pick(columns[h])];
+    const so = pick(["is", "lies", "will be", "is seen", "seems to be", "can be made out", "appears to be"]);
+    const whole: string[] = [
+      `${name} ${so} ${up} and ${across}`,
+      `it looks like ${name} ${so} ${across}, and ${up} too`,
+      `${name}: ${across}, ${up}`,
+      `I think that ${name} ${so} ${up}. I also think it ${so} ${across}`,
+      `as to ${name}, rows first: it ${so} ${up}. Columns next: it ${so} ${across}`,
+      `${name}, as far as I know, ${so} ${across} and ${up}`,
+      `in this frame ${name} ${so} ${up}; in addition it ${so} ${across}`,
+    ];
+    if (v !== "same row") {
+      whole.push(
+        `${name} ${so} ${across}. It certainly isn't ${OPPOSITE[v]} me, it is ${v} me`,
+        `${name} ${so} ${across} and ${v} me, hence not ${OPPOSITE[v]} me`,
+      );
+    }
+    if (h !== "same column") {
+      whole.push(
+        `not on my ${OPPOSITE[h]} but on my ${h}, ${name} ${so} ${up}`,
+        `to my ${h}, and by no means to my ${OPPOSITE[h]}, ${so} ${name}; it ${so} ${up}`,
+      );
+    }
+    if (v !== "same row" && h !== "same column") {
+      whole.push(
+        `${name} ${so} ${v === "above" ? "up" : "down"} ${h} from me`,
+        `I stand ${OPPOSITE[v]} ${name}. I also stand ${OPPOSITE[h]} of it`,
+        `seen from ${name}, I am to the ${OPPOSITE[h]} and ${OPPOSITE[v]}`,
+      );
+    }
+    const said = whole.map((text): Said => ({ text: sentence(text), claims: [thing] }));
+    return pick([
+      ...said,
+      { text: sentence(`${name} ${so} ${up}`), claims: [{ kind, vertical: v }] },
+      { text: sentence(`${name} ${so} ${across}`), claims: [{ kind, horizontal: h }] },
+      { text: sentence(`I wonder where ${name} is`), claims: [] },
+    ]);
+  },
+};
+
+export const SETS: readonly Hand[] = [
+  explorer,
+  reporter,
+  talker,
+  guest,
+  stranger,
+  visitor,
+  newcomer,
+  latecomer,
+  clerk,
+  passenger,
+];
 
 /** Never used to mend the reader. */
 export const NEIGHBOUR: Hand = {
@@ -567,6 +712,72 @@ export const NEIGHBOUR: Hand = {
       { text: sentence(`${name} ${so} ${up}`), claims: [{ kind, vertical: v }] },
       { text: sentence(`what I can say of ${name} is that it ${so} ${across}`), claims: [{ kind, horizontal: h }] },
       { text: sentence(`${name} is somewhere on the board`), claims: [] },
+    ]);
+  },
+};
+
+/** Never used to mend the reader. */
+export const CHRONICLER: Hand = {
+  name: "a chronicler",
+  say(thing, random, index) {
+    const pick = picker(random);
+    const { kind, vertical: v, horizontal: h } = thing;
+    const name =
+      kind === "goal"
+        ? pick(["the goal", "the goal", "the golden exit", "the flag"])
+        : pick(index > 1 ? ["another hole", "another round pit", "one hole"] : ["a hole", "a round pit", "one pit"]);
+    const rows: Record<Vertical, readonly string[]> = {
+      above: ["above me", "over to the north", "somewhere up", "in the rows above mine", "closer to the top than I am"],
+      below: [
+        "below me",
+        "over to the south",
+        "somewhere down",
+        "in the rows below mine",
+        "closer to the bottom than I am",
+      ],
+      "same row": ["in my row", "in the row that I occupy", "on one level with me", "in the same row as myself"],
+    };
+    const columns: Record<Horizontal, readonly string[]> = {
+      left: ["to my left", "over to the west", "on the left-hand side", "in the columns left of mine"],
+      right: ["to my right", "over to the east", "on the right-hand side", "in the columns right of mine"],
+      "same column": ["in my column", "in the column that I occupy", "in the same column as myself"],
+    };
+    const [up, across] = [pick(rows[v]), pick(columns[h])];
+    const so = pick(["is", "rests", "can be found", "is going to lie", "still is", "ought to lie", "must be"]);
+    const whole: string[] = [
+      `${name} ${so} ${across} and ${up}`,
+      `${name} ${so} ${up}, ${across}`,
+      `here is ${name}: ${up} and ${across}`,
+      `${up}, and ${across}, ${so} ${name}`,
+      `take ${name}. Vertically speaking it ${so} ${up}, and horizontally speaking it ${so} ${across}`,
+      `if you ask me, ${name} ${so} ${up}, besides being ${across}`,
+      `the frame has ${name} in it, ${across}, and ${up}`,
+    ];
+    if (v !== "same row") {
+      whole.push(
+        `${name} isn't in my row, nor ${OPPOSITE[v]} me; it ${so} ${v} me and ${across}`,
+        `${name}, which ${so} ${across}, is ${v} me and not ${OPPOSITE[v]} me`,
+      );
+    }
+    if (h !== "same column") {
+      whole.push(
+        `${name} ${so} ${up}, and it cannot be to my ${OPPOSITE[h]} since it is to my ${h}`,
+        `rather than to my ${OPPOSITE[h]}, ${name} ${so} to my ${h}, ${up}`,
+      );
+    }
+    if (v !== "same row" && h !== "same column") {
+      whole.push(
+        `${name} has me ${OPPOSITE[v]} it and to its ${OPPOSITE[h]}`,
+        `the agent is to the ${OPPOSITE[h]} of and ${OPPOSITE[v]} ${name}`,
+        `my place is ${OPPOSITE[v]} ${name}, to the ${OPPOSITE[h]} of it`,
+      );
+    }
+    const said = whole.map((text): Said => ({ text: sentence(text), claims: [thing] }));
+    return pick([
+      ...said,
+      { text: sentence(`${name} ${so} ${up}`), claims: [{ kind, vertical: v }] },
+      { text: sentence(`${name} ${so} ${across}`), claims: [{ kind, horizontal: h }] },
+      { text: sentence(`there is no telling where ${name} is`), claims: [] },
     ]);
   },
 };
