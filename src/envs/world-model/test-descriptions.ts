@@ -1,7 +1,6 @@
 /**
- * For the reader's test: descriptions in six hands, each written after the reader and before it was tried on them. Each says what it means, parts left out and
- * negations included. What the first five showed to be missing was added to the reader; the first time they were tried 0.65, 0.70, 0.90, 0.61 and 0.77 of them were read exactly. The
- * last, `VISITOR`, mended nothing.
+ * For the reader's test: descriptions in thirteen hands, each written after the reader and tried on it once before anything was changed. Each says what it means, parts left out and
+ * negations included. What the hands in `SETS` showed to be missing was added to the reader. The last two mended nothing. First readings are in docs/world-model.md.
  */
 import type { NumpyRandom } from "../../core/random-numpy.ts";
 import { HORIZONTAL, type Horizontal, type Placed, VERTICAL, type Vertical } from "./reader.ts";
@@ -636,6 +635,71 @@ const passenger: Hand = {
   },
 };
 
+const chronicler: Hand = {
+  name: "a chronicler",
+  say(thing, random, index) {
+    const pick = picker(random);
+    const { kind, vertical: v, horizontal: h } = thing;
+    const name =
+      kind === "goal"
+        ? pick(["the goal", "the goal", "the golden exit", "the flag"])
+        : pick(index > 1 ? ["another hole", "another round pit", "one hole"] : ["a hole", "a round pit", "one pit"]);
+    const rows: Record<Vertical, readonly string[]> = {
+      above: ["above me", "over to the north", "somewhere up", "in the rows above mine", "closer to the top than I am"],
+      below: [
+        "below me",
+        "over to the south",
+        "somewhere down",
+        "in the rows below mine",
+        "closer to the bottom than I am",
+      ],
+      "same row": ["in my row", "in the row that I occupy", "on one level with me", "in the same row as myself"],
+    };
+    const columns: Record<Horizontal, readonly string[]> = {
+      left: ["to my left", "over to the west", "on the left-hand side", "in the columns left of mine"],
+      right: ["to my right", "over to the east", "on the right-hand side", "in the columns right of mine"],
+      "same column": ["in my column", "in the column that I occupy", "in the same column as myself"],
+    };
+    const [up, across] = [pick(rows[v]), pick(columns[h])];
+    const so = pick(["is", "rests", "can be found", "is going to lie", "still is", "ought to lie", "must be"]);
+    const whole: string[] = [
+      `${name} ${so} ${across} and ${up}`,
+      `${name} ${so} ${up}, ${across}`,
+      `here is ${name}: ${up} and ${across}`,
+      `${up}, and ${across}, ${so} ${name}`,
+      `take ${name}. Vertically speaking it ${so} ${up}, and horizontally speaking it ${so} ${across}`,
+      `if you ask me, ${name} ${so} ${up}, besides being ${across}`,
+      `the frame has ${name} in it, ${across}, and ${up}`,
+    ];
+    if (v !== "same row") {
+      whole.push(
+        `${name} isn't in my row, nor ${OPPOSITE[v]} me; it ${so} ${v} me and ${across}`,
+        `${name}, which ${so} ${across}, is ${v} me and not ${OPPOSITE[v]} me`,
+      );
+    }
+    if (h !== "same column") {
+      whole.push(
+        `${name} ${so} ${up}, and it cannot be to my ${OPPOSITE[h]} since it is to my ${h}`,
+        `rather than to my ${OPPOSITE[h]}, ${name} ${so} to my ${h}, ${up}`,
+      );
+    }
+    if (v !== "same row" && h !== "same column") {
+      whole.push(
+        `${name} has me ${OPPOSITE[v]} it and to its ${OPPOSITE[h]}`,
+        `the agent is to the ${OPPOSITE[h]} of and ${OPPOSITE[v]} ${name}`,
+        `my place is ${OPPOSITE[v]} ${name}, to the ${OPPOSITE[h]} of it`,
+      );
+    }
+    const said = whole.map((text): Said => ({ text: sentence(text), claims: [thing] }));
+    return pick([
+      ...said,
+      { text: sentence(`${name} ${so} ${up}`), claims: [{ kind, vertical: v }] },
+      { text: sentence(`${name} ${so} ${across}`), claims: [{ kind, horizontal: h }] },
+      { text: sentence(`there is no telling where ${name} is`), claims: [] },
+    ]);
+  },
+};
+
 export const SETS: readonly Hand[] = [
   explorer,
   reporter,
@@ -647,6 +711,7 @@ export const SETS: readonly Hand[] = [
   latecomer,
   clerk,
   passenger,
+  chronicler,
 ];
 
 /** Never used to mend the reader. */
@@ -717,67 +782,61 @@ export const NEIGHBOUR: Hand = {
 };
 
 /** Never used to mend the reader. */
-export const CHRONICLER: Hand = {
-  name: "a chronicler",
+export const GARDENER: Hand = {
+  name: "a gardener",
   say(thing, random, index) {
     const pick = picker(random);
     const { kind, vertical: v, horizontal: h } = thing;
     const name =
       kind === "goal"
-        ? pick(["the goal", "the goal", "the golden exit", "the flag"])
-        : pick(index > 1 ? ["another hole", "another round pit", "one hole"] : ["a hole", "a round pit", "one pit"]);
+        ? pick(["the goal", "the final goal", "the exit", "the little flag"])
+        : pick(index > 1 ? ["another hole", "the other pit", "one more pit"] : ["a hole", "a black hole", "a pit"]);
     const rows: Record<Vertical, readonly string[]> = {
-      above: ["above me", "over to the north", "somewhere up", "in the rows above mine", "closer to the top than I am"],
-      below: [
-        "below me",
-        "over to the south",
-        "somewhere down",
-        "in the rows below mine",
-        "closer to the bottom than I am",
-      ],
-      "same row": ["in my row", "in the row that I occupy", "on one level with me", "in the same row as myself"],
+      above: ["above", "north from here", "up from my cell", "over the agent", "higher up than I am"],
+      below: ["below", "south from here", "down from my cell", "under the agent", "lower down than I am"],
+      "same row": ["in the row of the agent", "in a shared row", "exactly at my height", "in the agent's row"],
     };
     const columns: Record<Horizontal, readonly string[]> = {
-      left: ["to my left", "over to the west", "on the left-hand side", "in the columns left of mine"],
-      right: ["to my right", "over to the east", "on the right-hand side", "in the columns right of mine"],
-      "same column": ["in my column", "in the column that I occupy", "in the same column as myself"],
+      left: ["left", "west from here", "on the agent's left side", "more to the left than I am"],
+      right: ["right", "east from here", "on the agent's right side", "more to the right than I am"],
+      "same column": ["in the column of the agent", "in a shared column", "in the agent's column"],
     };
     const [up, across] = [pick(rows[v]), pick(columns[h])];
-    const so = pick(["is", "rests", "can be found", "is going to lie", "still is", "ought to lie", "must be"]);
+    const so = pick(["is", "will be", "is lying", "turns out to be", "was and is", "has its place", "stays"]);
     const whole: string[] = [
-      `${name} ${so} ${across} and ${up}`,
-      `${name} ${so} ${up}, ${across}`,
-      `here is ${name}: ${up} and ${across}`,
-      `${up}, and ${across}, ${so} ${name}`,
-      `take ${name}. Vertically speaking it ${so} ${up}, and horizontally speaking it ${so} ${across}`,
-      `if you ask me, ${name} ${so} ${up}, besides being ${across}`,
-      `the frame has ${name} in it, ${across}, and ${up}`,
+      `${name} ${so} ${up} and ${across}`,
+      `${name} ${so} ${across} and at once ${up}`,
+      `now I see ${name}, ${up}, ${across}`,
+      `${name} ${so} ${up}. Moreover, it ${so} ${across}`,
+      `where is ${name}? It ${so} ${across}, and it ${so} ${up}`,
+      `there is something ${up} and ${across}: ${name}`,
+      `my guess for ${name} would be ${across} plus ${up}`,
     ];
     if (v !== "same row") {
       whole.push(
-        `${name} isn't in my row, nor ${OPPOSITE[v]} me; it ${so} ${v} me and ${across}`,
-        `${name}, which ${so} ${across}, is ${v} me and not ${OPPOSITE[v]} me`,
+        `${name} ${so} ${across} and isn't ${OPPOSITE[v]} but ${v} me`,
+        `contrary to before, ${name} is no longer ${OPPOSITE[v]} me; it ${so} ${up} and ${across}`,
       );
-    }
+    } else if (h !== "same column") whole.push(`${name} ${so} ${across}, though neither below me nor above me`);
     if (h !== "same column") {
       whole.push(
-        `${name} ${so} ${up}, and it cannot be to my ${OPPOSITE[h]} since it is to my ${h}`,
-        `rather than to my ${OPPOSITE[h]}, ${name} ${so} to my ${h}, ${up}`,
+        `${name} ${so} ${up}. You won't find it on my ${OPPOSITE[h]}, it is on my ${h}`,
+        `${name} ${so} ${up}, on my ${h} and not on my ${OPPOSITE[h]}`,
       );
     }
     if (v !== "same row" && h !== "same column") {
       whole.push(
-        `${name} has me ${OPPOSITE[v]} it and to its ${OPPOSITE[h]}`,
-        `the agent is to the ${OPPOSITE[h]} of and ${OPPOSITE[v]} ${name}`,
-        `my place is ${OPPOSITE[v]} ${name}, to the ${OPPOSITE[h]} of it`,
+        `I am ${OPPOSITE[h]} of ${name}, and I am ${OPPOSITE[v]} it`,
+        `${OPPOSITE[v]} and ${OPPOSITE[h]} of ${name}, that is where I am`,
+        `${name} ${so} ${v} me on the ${h}`,
       );
     }
     const said = whole.map((text): Said => ({ text: sentence(text), claims: [thing] }));
     return pick([
       ...said,
       { text: sentence(`${name} ${so} ${up}`), claims: [{ kind, vertical: v }] },
-      { text: sentence(`${name} ${so} ${across}`), claims: [{ kind, horizontal: h }] },
-      { text: sentence(`there is no telling where ${name} is`), claims: [] },
+      { text: sentence(`of ${name} I know only this: it ${so} ${across}`), claims: [{ kind, horizontal: h }] },
+      { text: sentence(`${name} will matter later`), claims: [] },
     ]);
   },
 };
