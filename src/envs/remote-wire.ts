@@ -5,7 +5,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { DataError } from "../core/errors.ts";
-import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import { isJsonObject, isTooDeep, type Json, type JsonObject } from "../core/json.ts";
 import { type Message, text, user } from "../core/message.ts";
 import { decodeImage } from "../images/decode.ts";
 import { fromOpenAI, toOpenAI } from "../images/openai.ts";
@@ -70,6 +70,7 @@ function readJson(content: Uint8Array): JsonObject {
   } catch {
     throw new DataError("The part data is not JSON.");
   }
+  if (isTooDeep(value)) throw new DataError("The part data nests too deeply.");
   if (!isJsonObject(value)) throw new DataError("The part data must be a JSON object.");
   return value;
 }

@@ -1,4 +1,5 @@
 /** How much one request may bring, and how many may be at work: a server that takes everything falls to the first that sends too much. */
+import { isTooDeep } from "../core/json.ts";
 import { HttpError } from "./errors.ts";
 import type { HttpRequest } from "./request.ts";
 
@@ -22,11 +23,14 @@ export async function readJson(request: HttpRequest, mostBytes: number): Promise
     throw new HttpError(400, "Send JSON, with Content-Type: application/json.");
   }
   const body = await readBody(request, mostBytes);
+  let value: unknown;
   try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)) as unknown;
+    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
   } catch {
     throw new HttpError(400, "The request is not JSON.");
   }
+  if (isTooDeep(value)) throw new HttpError(400, "The request nests too deeply.");
+  return value;
 }
 
 export type SlotOptions = {

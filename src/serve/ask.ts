@@ -1,5 +1,6 @@
 /** What every route of the OpenAI and vLLM faces shares: a request with its body read, ids of answers, usage, prompts that fit, streams of events. */
 import { randomBytes } from "node:crypto";
+import { isTooDeep } from "../core/json.ts";
 import type { ModelInput } from "../core/model-input.ts";
 import { readBody } from "../http/limits.ts";
 import type { HttpRequest } from "../http/request.ts";
@@ -30,11 +31,15 @@ export async function readJsonBody(request: HttpRequest): Promise<unknown> {
     throw new ApiError(400, "Send JSON, with Content-Type: application/json.", { type: "Bad Request" });
   }
   const body = await readBody(request, MOST_BYTES);
+  const bad = (what: string) => new ApiError(400, `body: ${what}`, { type: "Bad Request", param: "body" });
+  let value: unknown;
   try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)) as unknown;
+    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
   } catch {
-    throw new ApiError(400, "body: this is not JSON.", { type: "Bad Request", param: "body" });
+    throw bad("this is not JSON.");
   }
+  if (isTooDeep(value)) throw bad("this nests too deeply.");
+  return value;
 }
 
 export function newId(request: HttpRequest, given?: string | null): string {

@@ -213,6 +213,7 @@ describe("a server of environments", () => {
     ["a file that is not served", "/connect", { env_config: { env: "./secret.ts" } }, 400],
     ["a file in an option", "/connect", { env_config: { env: "counting", folder: "/etc" } }, 403],
     ["a file beside the server in an option", "/connect", { env_config: { env: "counting", folder: "src" } }, 403],
+    ["a file in a list of an option", "/connect", { env_config: { env: "counting", folder: [["/etc"]] } }, 403],
     ["an unknown option", "/connect", { env_config: { env: "frozen_lake", sise: 4 } }, 400],
     ["a seed that is none", "/connect", { env_config: { env: "frozen_lake" }, seed: -1 }, 400],
     ["an unknown session", "/call", { session_id: "x", method: "reset", params: { seed: 1 } }, 404],

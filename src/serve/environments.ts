@@ -8,7 +8,7 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { z } from "zod";
 import { ConfigError, DataError, EnvError, SaccadeError } from "../core/errors.ts";
-import { isJsonObject, type JsonObject } from "../core/json.ts";
+import type { Json, JsonObject } from "../core/json.ts";
 import { isPath } from "../envs/load.ts";
 import { listEnvs } from "../envs/registry.ts";
 import { MORE_METHODS, type Parcel, packMessages, packParcel, packStep, unpackParcel } from "../envs/remote-wire.ts";
@@ -281,12 +281,11 @@ function isBuiltin(name: string): boolean {
 }
 
 /** Options may say what is played, not which files of this machine are read. */
-function checkOptions(options: JsonObject, path = "env_config"): void {
-  for (const [key, value] of Object.entries(options)) {
-    if (isJsonObject(value)) checkOptions(value, `${path}.${key}`);
-    else if (typeof value === "string" && (/[/\\]/.test(value) || (value !== "" && existsSync(resolve(value))))) {
-      throw new HttpError(403, `${path}.${key} names a file, and files are chosen where the server is started.`);
-    }
+function checkOptions(value: Json, path = "env_config"): void {
+  if (typeof value === "object" && value !== null) {
+    for (const [key, inner] of Object.entries(value)) checkOptions(inner, `${path}.${key}`);
+  } else if (typeof value === "string" && (/[/\\]/.test(value) || (value !== "" && existsSync(resolve(value))))) {
+    throw new HttpError(403, `${path} names a file, and files are chosen where the server is started.`);
   }
 }
 

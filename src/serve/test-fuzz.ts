@@ -281,8 +281,19 @@ export function* hostile(
       };
     } else if (draw < 0.925) {
       const depth = random.integers(100, 100_000);
-      const body = pick(["[", '{"messages":']).repeat(depth) + (random.random() < 0.5 ? "1" : "");
-      yield { path, type: JSON_TYPE, body, kind: "nesting" };
+      const [open, close] = pick([
+        ["[", "]"],
+        ['{"messages":', "}"],
+      ]) as [string, string];
+      const deep = `${open.repeat(depth)}1${random.random() < 0.5 ? close.repeat(depth) : ""}`;
+      // As a whole body, and where any JSON may stand.
+      const data = `{"env_config":{"env":"frozen_lake","size":${deep}}}`;
+      const form = `--x\r\nContent-Disposition: form-data; name="data"\r\n\r\n${data}\r\n--x--\r\n`;
+      yield pick([
+        { path, type: JSON_TYPE, body: deep, kind: "nesting" },
+        { path, type: JSON_TYPE, body: `${good.slice(0, -1)},"chat_template_kwargs":{"a":${deep}}}`, kind: "nesting" },
+        { path: "/connect", type: "multipart/form-data; boundary=x", body: form, kind: "nesting" },
+      ]);
     } else if (draw < 0.97) {
       const call = { session_id: "x", method: "step", params: { action_str: "go" }, call: 0 };
       const data = random.random() < 0.5 ? call : { env_config: { env: "frozen_lake", size: random.integers(-9, 99) } };
