@@ -48,7 +48,10 @@ export type EvalFlags = {
 export function evalCommand(): Command {
   return new Command("eval")
     .description("measure any model on any environment")
-    .argument("<model>", "a folder, provider:name (openai, anthropic, google) or url#name (OpenAI-compatible server)")
+    .argument(
+      "<model>",
+      "a folder, provider:name (openai, anthropic, google), url#name (OpenAI-compatible server) or agent:oracle, agent:random, agent:stop",
+    )
     .option("--env <id>", "environment id or path (repeat)", collect, [])
     .option("--tickets <file>", "rows that name episodes, JSON lines or Parquet (repeat)", collect, [])
     .option("--plan <file>", "a seed plan of VAGEN's, YAML or JSON (repeat)", collect, [])

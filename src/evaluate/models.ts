@@ -1,5 +1,6 @@
 /**
- * From a name to a model that can play: a folder (the embedded engine), `provider:name`, or `url#name` for any OpenAI-compatible server.
+ * From a name to a model that can play: a folder (the embedded engine), `provider:name`, `url#name` for any OpenAI-compatible server, or
+ * `agent:name` for one that a world brings along.
  * Each has an identity, what tells it from every other model, and resolved sampling settings; results are kept under both. A folder's
  * identity is the content of its files, so a checkpoint that was trained on is another model.
  */
@@ -16,15 +17,17 @@ import { ConfigError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
 import { type EngineConfig, openEngine } from "../engine/registry.ts";
 import { type AgentContext, tokenAgent } from "../rollout/agents.ts";
+import { builtinAgent } from "../rollout/builtin-agents.ts";
 import { isRun } from "../run/list.ts";
 import type { View } from "../train/trajectory-records.ts";
 import { ChatAgent, ChatClient, type ChatOptions, type MeteredAgent } from "./chat-agent.ts";
-import { sequenceUsage } from "./usage.ts";
+import { noUsage, sequenceUsage } from "./usage.ts";
 
 export type ModelSpec =
   | { readonly kind: "folder"; readonly path: string }
   | { readonly kind: "provider"; readonly provider: Provider; readonly name: string }
-  | { readonly kind: "server"; readonly url: string; readonly name: string };
+  | { readonly kind: "server"; readonly url: string; readonly name: string }
+  | { readonly kind: "agent"; readonly name: (typeof AGENTS)[number] };
 
 export type Sampling = {
   /** 0 is greedy; absent: the provider's own, or the folder's `generation_config.json`. */
@@ -70,6 +73,8 @@ const PROVIDERS = {
   google: { keys: ["GOOGLE_GENERATIVE_AI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"], urls: [] },
 } as const;
 
+const AGENTS = ["oracle", "random", "stop"] as const;
+
 export function parseModel(text: string): ModelSpec {
   const server = /^(https?:\/\/[^#\s]+)#(\S+)$/.exec(text);
   if (server !== null) return { kind: "server", url: server[1] as string, name: server[2] as string };
@@ -78,19 +83,45 @@ export function parseModel(text: string): ModelSpec {
   }
   const [, provider = "", name = ""] = /^([a-z]{2,}):(.+)$/.exec(text) ?? [];
   if (Object.hasOwn(PROVIDERS, provider)) return { kind: "provider", provider: provider as Provider, name };
+  const agent = AGENTS.find((known) => text === `agent:${known}`);
+  if (agent !== undefined) return { kind: "agent", name: agent };
   if (existsSync(text)) return { kind: "folder", path: text };
   throw new ConfigError(
-    `There is no model "${text}". A model is a folder that exists, provider:name (${Object.keys(PROVIDERS).join(", ")}) or ` +
-      "url#name (an OpenAI-compatible server, such as http://127.0.0.1:8000/v1#my-model).",
+    `There is no model "${text}". A model is a folder that exists, provider:name (${Object.keys(PROVIDERS).join(", ")}), ` +
+      "url#name (an OpenAI-compatible server, such as http://127.0.0.1:8000/v1#my-model) or agent:name " +
+      `(${AGENTS.join(", ")}).`,
   );
 }
 
 export async function openModel(text: string, options: ModelOptions = {}): Promise<EvalModel> {
   const spec = parseModel(text);
-  return spec.kind === "folder" ? openFolder(text, spec.path, options) : openChat(text, spec, options);
+  switch (spec.kind) {
+    case "folder":
+      return openFolder(text, spec.path, options);
+    case "agent":
+      return openAgent(text, spec.name);
+    default:
+      return openChat(text, spec, options);
+  }
 }
 
-function openChat(text: string, spec: Exclude<ModelSpec, { kind: "folder" }>, options: ModelOptions): EvalModel {
+function openAgent(text: string, name: (typeof AGENTS)[number]): EvalModel {
+  const make = builtinAgent(name);
+  return {
+    name: text,
+    identity: { agent: name },
+    sampling: {},
+    agent: (context) => ({ reply: make(context).reply, usage: noUsage }),
+    notes: () => [],
+    close: async () => {},
+  };
+}
+
+function openChat(
+  text: string,
+  spec: Extract<ModelSpec, { kind: "provider" | "server" }>,
+  options: ModelOptions,
+): EvalModel {
   const { temperature, maxTokens = 4096 } = options;
   const { model, identity, ...more } =
     spec.kind === "server" ? serverModel(spec, options) : providerModel(spec, options);

@@ -95,11 +95,12 @@ describe("Names of models", () => {
       { kind: "server", url: "http://127.0.0.1:8000/v1", name: "Qwen/Qwen3-VL-2B" },
     ],
     [".", { kind: "folder", path: "." }],
+    ["agent:oracle", { kind: "agent", name: "oracle" }],
   ])("%s", (name, spec) => {
     expect(parseModel(name)).toEqual(spec);
   });
 
-  test.each(["mistral:large", "https://x.test/v1", "no-such-folder", "openai:"])(
+  test.each(["mistral:large", "https://x.test/v1", "no-such-folder", "openai:", "agent:human"])(
     "%s is none, and the error says what would be",
     (name) => {
       expect(() => parseModel(name)).toThrow(/url#name/);
