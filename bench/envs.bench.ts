@@ -73,8 +73,8 @@ const wanted = process.argv[3] ?? "";
 console.log(
   "| world | frame | steps/s | VisGym (Python) | ratio | starts/s | hashes/s | PNG/s |\n|---|---|---|---|---|---|---|---|",
 );
-for (const { id, maxTurns } of listEnvs()) {
-  if (!id.includes(wanted)) continue;
+for (const { id, kind, maxTurns } of listEnvs()) {
+  if (kind !== "world" || !id.includes(wanted)) continue;
   const peer = PEERS[id.split("/")[0] ?? ""];
   const world = await makeWorld(id, peer?.options);
   const lasting = world.actions.filter((spec) => !spec.ends);

@@ -18,8 +18,8 @@ async function look(world: World): Promise<Image> {
 
 const [folder = "sheets", wanted = ""] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
-for (const { id } of listEnvs()) {
-  if (!id.includes(wanted)) continue;
+for (const { id, kind } of listEnvs()) {
+  if (kind !== "world" || !id.includes(wanted)) continue;
   const world = await makeWorld(id);
   const pairs: (readonly [Image, Image])[] = [];
   for (let seed = 0; seed < SEEDS; seed++) {

@@ -583,6 +583,19 @@ describe("Repeats", () => {
   });
 });
 
+test.each(["oracle", "random", "stop"] as const)("agent:%s plays as the yardstick of that name", async (name) => {
+  const { report } = await evaluateModel({
+    model: `agent:${name}`,
+    envs: [ENV],
+    options: OPTIONS,
+    seeds: SEEDS,
+    out: join(root, "out"),
+  });
+  const [env] = report.envs;
+  expect(env!.success.value).toBe(env!.against[name]!.value);
+  expect(env!.success.total).toBe(SEEDS.length);
+});
+
 describe("A model folder", () => {
   let model: TestModel;
   beforeAll(async () => {

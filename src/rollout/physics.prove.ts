@@ -11,12 +11,14 @@ import { EnvHost, type EnvSpec, type Workers } from "./hosts.ts";
 const EPISODES = 1000;
 const REACH: EnvSpec = { id: "fetch_reach/easy", options: { size: 64, maxTurns: 3 } };
 const PICK: EnvSpec = { id: "fetch_pick_and_place/easy", options: { size: 64, maxTurns: 6 } };
+const SKILL: EnvSpec = { id: "primitive_skill/stack", options: { size: 64, maxTurns: 2 } };
+const ALL = [PICK, REACH, SKILL] as const;
 
 /** Everything an episode said and showed, by seed. */
 async function play(workers: Workers, episodes: number): Promise<Map<number, string>> {
   const host = new EnvHost(workers);
   const played = new Map<number, string>();
-  const requests = Array.from({ length: episodes }, (_, seed) => ({ env: seed % 2 ? REACH : PICK, seed, siblings: 1 }));
+  const requests = Array.from({ length: episodes }, (_, seed) => ({ env: ALL[seed % 3] ?? PICK, seed, siblings: 1 }));
   const options = { agent: builtinAgent("random"), host, samplingSeed: 1, live: 2 };
   for await (const { trajectories } of playGroups(requests, options)) {
     for (const { seed, turns, final, reward, end } of trajectories) {
@@ -30,7 +32,7 @@ async function play(workers: Workers, episodes: number): Promise<Map<number, str
   return played;
 }
 
-test(`${EPISODES} episodes of both robots are the same bits inline, in threads and in processes`, async () => {
+test(`${EPISODES} episodes of the robots are the same bits inline, in threads and in processes`, async () => {
   const inline = await play("inline", EPISODES);
   expect(new Set(inline.values()).size).toBe(EPISODES);
   expect(await play("threads", EPISODES)).toEqual(inline);

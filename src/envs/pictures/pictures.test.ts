@@ -6,7 +6,8 @@ import { ConfigError, EnvError } from "../../core/errors.ts";
 import { Image } from "../../core/image.ts";
 import { encodePng } from "../../images/png.ts";
 import { clip } from "./clip.ts";
-import { COUNTABLE, countingScene, nameOf, pictures, referringScene, type Scene, scene } from "./index.ts";
+import { COUNTABLE, countingScene, pictures, referringScene, type Scene, scene } from "./index.ts";
+import { lookFor } from "./test-look.ts";
 
 const size = { width: 128, height: 96 };
 
@@ -102,8 +103,7 @@ describe("named objects", () => {
     for (let seed = 0; seed < 150; seed++) {
       const { scene: it, target, phrase } = referringScene(seed, size);
       expect(phrase).not.toMatch(/left|right|top|bottom|behind|front|near|middle/);
-      const same = it.objects.filter((object) => nameOf(object, it.objects) === phrase);
-      expect(same).toEqual([target]);
+      expect(lookFor(phrase, it), phrase).toEqual([target.id]);
       if (phrase !== target.kind) attributes += 1;
     }
     expect(attributes).toBeGreaterThan(120);

@@ -63,7 +63,7 @@ export function referringScene(seed: number, size: SceneSize): Referring {
 }
 
 /** The shortest phrase that fits `target` and no other object; undefined when there is none. */
-export function nameOf(target: SceneObject, objects: readonly SceneObject[]): string | undefined {
+function nameOf(target: SceneObject, objects: readonly SceneObject[]): string | undefined {
   const { kind, color, pattern } = target;
   const alike = objects.filter((other) => other.kind === kind && other.id !== target.id);
   if (alike.length === 0) return kind;
@@ -76,9 +76,14 @@ export function nameOf(target: SceneObject, objects: readonly SceneObject[]): st
   const plain = pattern === "plain" && twins.length === same.length;
   const words = wordsFor(thing, color, plain ? undefined : pattern);
   const rivals = plain ? twins : same;
-  if (rivals.every((other) => target.height > other.height * CLEARLY))
+  if (rivals.every((other) => isLarger(target, other)))
     return `${rivals.length > 1 ? "largest" : "larger"} ${words}`;
-  if (rivals.every((other) => other.height > target.height * CLEARLY))
+  if (rivals.every((other) => isLarger(other, target)))
     return `${rivals.length > 1 ? "smallest" : "smaller"} ${words}`;
   return undefined;
+}
+
+/** In truth, and by what is seen of both: one that hides behind something may look like the smaller. */
+function isLarger(one: SceneObject, other: SceneObject): boolean {
+  return one.height > other.height * CLEARLY && one.box.height > other.box.height;
 }

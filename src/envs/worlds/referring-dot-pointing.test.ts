@@ -6,8 +6,9 @@ import type { Image } from "../../core/image.ts";
 import type { Json } from "../../core/json.ts";
 import { act } from "../action.ts";
 import { maskOf, readRows } from "../pictures/coco.ts";
-import { nameOf, referringScene } from "../pictures/index.ts";
+import { referringScene } from "../pictures/index.ts";
 import { readPickle } from "../pictures/pickle.ts";
+import { lookFor } from "../pictures/test-look.ts";
 import { type ReferringDotPointing, referringDotPointing } from "./referring-dot-pointing.ts";
 import { difference, GOLDEN, goldenFrame, PHOTOS, playRecorded, type Recorded, recorded } from "./replay.ts";
 
@@ -94,9 +95,9 @@ describe("referring_dot_pointing", () => {
       world.reset(seed);
       const { scene, phrase } = referringScene(seed, { width: 128, height: 96 });
       expect(world.task("brief", "image")).toContain(phrase);
-      const fitting = scene.objects.filter((object) => nameOf(object, scene.objects) === phrase);
-      expect(fitting).toHaveLength(1);
-      const at = scene.ids.indexOf(fitting[0]!.id);
+      const fitting = lookFor(phrase, scene);
+      expect(fitting, phrase).toHaveLength(1);
+      const at = scene.ids.indexOf(fitting[0]!);
       world.act(act("mark", [Math.min(1, ((at % 128) + 0.5) / 127), Math.min(1, (Math.floor(at / 128) + 0.5) / 95)]));
       expect(world.act(act("stop")).reward).toBe(1);
     }
