@@ -76,10 +76,8 @@ function nameOf(target: SceneObject, objects: readonly SceneObject[]): string | 
   const plain = pattern === "plain" && twins.length === same.length;
   const words = wordsFor(thing, color, plain ? undefined : pattern);
   const rivals = plain ? twins : same;
-  if (rivals.every((other) => isLarger(target, other)))
-    return `${rivals.length > 1 ? "largest" : "larger"} ${words}`;
-  if (rivals.every((other) => isLarger(other, target)))
-    return `${rivals.length > 1 ? "smallest" : "smaller"} ${words}`;
+  if (rivals.every((other) => isLarger(target, other))) return `${rivals.length > 1 ? "largest" : "larger"} ${words}`;
+  if (rivals.every((other) => isLarger(other, target))) return `${rivals.length > 1 ? "smallest" : "smaller"} ${words}`;
   return undefined;
 }
 
