@@ -5,12 +5,15 @@ of a batch are dealt out, and a rank that runs out of packs takes part with one 
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Sequence
+import traceback
+from contextlib import contextmanager
+from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
+from .errors import SaccadeError
 from .learner import Datum, Learner, LossReport, Sums, plan, sum_up, unplan
 from .network import Network
 
@@ -38,17 +41,34 @@ def follow() -> None:
         op, id, given = box[0]
         if op == "stop":
             return
-        if op == "open":
-            learners[id] = Learner(*given, ranks=dist.get_world_size())
-        elif op == "close":
-            learners.pop(id, None)
-        elif op == "forward":
-            collect(learners[id].forward_packs(dealt(None)))
-        elif op == "learn":
-            outputs, sums = learners[id].learn_packs(dealt(None), given)
-            _settle_all(learners[id], collect((outputs, sums)))
-        else:
-            getattr(learners[id], op)(*given)
+        try:
+            if op == "open":
+                learners[id] = Learner(*given, ranks=dist.get_world_size())
+            elif op == "close":
+                learners.pop(id, None)
+            elif op == "forward":
+                collect(learners[id].forward_packs(dealt(None)))
+            elif op == "learn":
+                outputs, sums = learners[id].learn_packs(dealt(None), given)
+                _settle_all(learners[id], collect((outputs, sums)))
+            else:
+                getattr(learners[id], op)(*given)
+        except (SaccadeError, OSError):
+            # The first rank finds the same and answers.
+            continue
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """What all ranks do at once. A bad setting or file is found by all of them; after anything else, such as the end of another rank, they are out of step for
+    good, and all must end."""
+    try:
+        yield
+    except (SaccadeError, OSError):
+        raise
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
 
 
 class Leader:
@@ -59,36 +79,40 @@ class Leader:
     def __init__(self, *given: Any) -> None:
         Leader._next += 1
         self.id = Leader._next
-        tell(("open", self.id, given))
         self.ranks = dist.get_world_size()
-        self.own = Learner(*given, ranks=self.ranks)
+        with together():
+            tell(("open", self.id, given))
+            self.own = Learner(*given, ranks=self.ranks)
         self.head = self.own.head
 
     def forward(self, data: Sequence[Datum]) -> list[tuple[np.ndarray, np.ndarray | None]]:
         self.own.check(data)
         members, shares = self._deal(data)
-        tell(("forward", self.id, None))
-        mine = self.own.forward_packs(dealt(shares))
-        found = collect(mine)
+        with together():
+            tell(("forward", self.id, None))
+            found = collect(self.own.forward_packs(dealt(shares)))
         return unplan(members, _undeal(found, len(members)), len(data))
 
     def forward_backward(self, data: Sequence[Datum], loss: Mapping[str, Any]) -> LossReport:
         self.own.check(data)
         self.own.check_loss(loss)
         members, shares = self._deal(data)
-        tell(("learn", self.id, dict(loss)))
-        found = collect(self.own.learn_packs(dealt(shares), loss))
+        with together():
+            tell(("learn", self.id, dict(loss)))
+            found = collect(self.own.learn_packs(dealt(shares), loss))
         outputs = _undeal([outputs for outputs, _ in found], len(members))
         report = sum_up(_sums(found), unplan(members, outputs, len(data)))
         return _settle_all(self.own, found, report)
 
     def step(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        tell(("step", self.id, (dict(options),)))
-        return self.own.step(options)
+        with together():
+            tell(("step", self.id, (dict(options),)))
+            return self.own.step(options)
 
     def publish(self, spare: Network | None = None) -> tuple[Network | None, int]:
-        tell(("publish", self.id, ()))
-        return self.own.publish(spare)
+        with together():
+            tell(("publish", self.id, ()))
+            return self.own.publish(spare)
 
     def discard(self) -> None:
         self._all("discard")
@@ -109,8 +133,9 @@ class Leader:
         self._all("spoil")
 
     def _all(self, op: str, *given: Any) -> None:
-        tell((op, self.id, given))
-        getattr(self.own, op)(*given)
+        with together():
+            tell((op, self.id, given))
+            getattr(self.own, op)(*given)
 
     def _deal(self, data: Sequence[Datum]) -> tuple[list[list[int]], list[list[list[Datum]]]]:
         """Packs in turn to the ranks, as many to each; who has none left gets an empty one."""

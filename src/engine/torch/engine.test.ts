@@ -1,6 +1,6 @@
 /** The worker's life: it is killed and comes back, runs elsewhere, is asked twice, hangs up. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { cp, mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { Features } from "../../core/model-input.ts";
@@ -203,6 +203,48 @@ describe.runIf(TORCH)("the PyTorch worker", () => {
     await both.engine.close();
     expect(() => process.kill(pid, 0)).toThrow(/ESRCH/);
   });
+
+  test("memory that runs out on one of two processes ends both with what to change; a checkpoint goes on with the weights as they were", async () => {
+    const root = join(model.root, "short");
+    await mkdir(root);
+    // Python runs this first: the second rank's third pass finds no memory, once.
+    await writeFile(
+      join(root, "sitecustomize.py"),
+      [
+        "import os",
+        `mark = ${JSON.stringify(join(root, "ran-out"))}`,
+        'if os.environ.get("RANK") == "1" and not os.path.exists(mark):',
+        "    from saccade_torch import learner",
+        "    run, calls = learner.Asked.run, []",
+        "    def short(self, *given):",
+        "        calls.append(1)",
+        "        if len(calls) == 3:",
+        '            open(mark, "w").close()',
+        "            raise MemoryError",
+        "        return run(self, *given)",
+        "    learner.Asked.run = short",
+      ].join("\n"),
+    );
+    vi.stubEnv("PYTHONPATH", root);
+    const both = cpuEngine({ processes: 2, packTokens: 1000 });
+    try {
+      const learner = await both.engine.learner({ folder: model.folder, seed: 0 });
+      await learner.forwardBackward(data, CE);
+      await learner.step(STEP);
+      const saved = join(root, "policy");
+      await learner.checkpoint(saved);
+      const before = (await learner.forward(data)).map(({ logprobs }) => logprobs);
+      await expect(learner.forwardBackward(data, CE)).rejects.toThrow(/Memory ran out.*1000 tokens.*packTokens/);
+      await expect(learner.forward(data)).rejects.toThrow(/Restore a checkpoint/);
+      await learner.restore(saved);
+      expect((await learner.forward(data)).map(({ logprobs }) => logprobs)).toEqual(before);
+      await learner.forwardBackward(data, CE);
+      expect((await learner.step(STEP)).step).toBe(2);
+    } finally {
+      vi.unstubAllEnvs();
+      await both.engine.close();
+    }
+  }, 300_000);
 
   test("a Python that is none, or has no PyTorch, is told with what to do", async () => {
     for (const python of [join(model.root, "no-python"), process.execPath]) {
