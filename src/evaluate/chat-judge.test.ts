@@ -129,3 +129,49 @@ test.each(BAD)("a judge that %s costs no episode, pays nothing, and is asked aga
   if (server) server.script = reading;
   expect(paid(await play(judge, 1)).flat().length).toBeGreaterThan(0);
 });
+
+test.each(["openai", "anthropic", "server"] as const)(
+  "over %s with everything that goes wrong at once no episode is lost, each is paid in full or not at all, and every answer is in the bill",
+  async (wire) => {
+    const chatter = { text: "They look right to me.", input: 100, output: 20 };
+    let bill = 0;
+    const billed = (answer: Answer) => {
+      bill += 1;
+      return answer;
+    };
+    const judge = await judgeOf(
+      wire,
+      (asked, call) => {
+        const troubles: Readonly<Record<number, () => Answer>> = {
+          0: () => ({ status: 429, headers: { "retry-after-ms": "1" } }),
+          2: () => ({ status: 500 }),
+          3: () => billed({ ...(reading(asked) as { text: string }), delayMs: 300 }),
+          5: () => "broken",
+          6: () => "drop",
+          7: () => billed(chatter),
+          9: () => "nonsense",
+          10: () => ({ status: 529 }),
+          11: () => (call < 13 ? "hang" : billed(reading(asked))),
+        };
+        return (troubles[call % 13] ?? (() => billed(reading(asked))))();
+      },
+      2000,
+    );
+    const [judged, programmed] = [await play(judge, 8), await play(undefined, 8)];
+    expect(judged).toHaveLength(24);
+    const failed = judged.filter((episode) => episode.judge?.error !== undefined);
+    expect(failed.length).toBeGreaterThan(0);
+    expect(failed.length).toBeLessThan(8);
+    for (const [i, episode] of judged.entries()) {
+      const nothing = episode.turns.map(() => []);
+      expect(paid([episode])).toEqual(episode.judge?.error ? nothing : paid([programmed[i] as Trajectory]));
+    }
+    const { requests, inputTokens, outputTokens } = judge.usage();
+    expect({ requests, inputTokens, outputTokens }).toEqual({
+      requests: server?.asked.length,
+      inputTokens: 100 * bill,
+      outputTokens: 20 * bill,
+    });
+    expect(server?.complaints).toEqual([]);
+  },
+);

@@ -64,7 +64,11 @@ export function chatJudge({ state, transition, env, envOptions, live = 8, ...opt
   }
 
   /** What each text claims. */
-  async function read(texts: readonly string[], kinds: readonly string[], signal: AbortSignal) {
+  async function read(
+    texts: readonly string[],
+    kinds: readonly string[],
+    signal: AbortSignal,
+  ): Promise<readonly (readonly Placed[])[]> {
     const fresh = [...new Set(texts)].filter((one) => !known.has(one));
     const answer = fresh.length === 0 ? undefined : ask(fresh, kinds, signal);
     fresh.forEach((one, i) => {
@@ -73,12 +77,15 @@ export function chatJudge({ state, transition, env, envOptions, live = 8, ...opt
       // One that failed is asked for again by whoever says it next.
       claims.catch(() => known.delete(one));
     });
-    const claims = await Promise.all(texts.map((one) => known.get(one) as Promise<readonly Placed[]>));
+    const waited = texts.map((one) => known.get(one) as Promise<readonly Placed[]>);
+    await answer;
+    const claims = (await Promise.allSettled(waited)).flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
     for (const oldest of known.keys()) {
       if (known.size <= MOST_KNOWN) break;
       known.delete(oldest);
     }
-    return claims;
+    // What another episode asked for in vain is asked for here.
+    return claims.length === texts.length ? claims : read(texts, kinds, signal);
   }
 
   const judge: Judge = async ({ turns }, signal) => {

@@ -33,6 +33,8 @@ export type Answer =
       readonly finish?: "stop" | "length" | "refusal";
       readonly input?: number;
       readonly output?: number;
+      /** A slow provider. */
+      readonly delayMs?: number;
     }
   | {
       readonly status: number;
@@ -117,7 +119,9 @@ export class TestServer {
       const { status, headers: more, message = "no", code = "error" } = answer;
       return send(response, status, route.error(status, message, code), more);
     }
-    return send(response, 200, route.write(answer, asked));
+    const { delayMs = 0 } = answer;
+    if (delayMs === 0) return send(response, 200, route.write(answer, asked));
+    return setTimeout(() => send(response, 200, route.write(answer, asked)), delayMs);
   }
 }
 
