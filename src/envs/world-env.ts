@@ -182,7 +182,11 @@ export class WorldEnv implements Env {
     const say = async (tense: "now" | "next") => {
       // The words follow from the episode and the turn, so the same actions are said in the same words.
       const random = new NumpyRandom(mixSeed("words", tense, this.#seed, this.#turn));
-      return describePlaces(placedOf((await world.facts?.()) ?? []), random, this.options.prompt, tense);
+      const facts = (await world.facts?.()) ?? [];
+      const placed = placedOf(facts);
+      // Not every world has a player to see from.
+      if (placed.length === 0) return facts.map((fact) => `${fact.subject}: ${fact.relations.join(", ")}`).join("; ");
+      return describePlaces(placed, random, this.options.prompt, tense);
     };
     if (world.facts !== undefined && protocol.says?.includes("observation")) sections.observation = await say("now");
     if (protocol.says?.includes("justification")) {

@@ -4,6 +4,7 @@
  * drawn from the episode's own generator, which carries on where the board's draws ended and is part of the saved
  * state, so an episode on slippery ice can be replayed; the model is told of slipping only when the ice is slippery.
  */
+
 import { z } from "zod";
 import { EnvError, errorMessage } from "../../core/errors.ts";
 import { Image } from "../../core/image.ts";
@@ -24,6 +25,7 @@ import {
   toDesc,
 } from "./frozen-lake-board.ts";
 import { type Ground, lakeTiles } from "./frozen-lake-tiles.ts";
+import { placeWords } from "./places.ts";
 
 /** By direction number. */
 const DIRECTIONS = ["left", "down", "right", "up"] as const;
@@ -196,11 +198,8 @@ export class FrozenLake implements World {
     const playerRow = Math.floor(this.#player / columns);
     const playerColumn = this.#player % columns;
     const about = (subject: string, cell: number): Fact => {
-      const down = Math.floor(cell / columns) - playerRow;
-      const right = (cell % columns) - playerColumn;
-      const vertical = down === 0 ? "same row" : down < 0 ? "above" : "below";
-      const horizontal = right === 0 ? "same column" : right < 0 ? "left" : "right";
-      return { subject, relations: [vertical, horizontal], object: "player" };
+      const relations = placeWords(Math.floor(cell / columns) - playerRow, (cell % columns) - playerColumn);
+      return { subject, relations, object: "player" };
     };
     const holes = [...cells].flatMap((kind, cell) => (kind === "H" ? [about("hole", cell)] : []));
     return [about("goal", cells.indexOf("G")), ...holes];

@@ -12,8 +12,9 @@ import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import { Dice } from "../pictures/dice.ts";
 import { type PictureSource, pictures, when } from "../pictures/index.ts";
-import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
+import type { Fact, Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 import { reordered, reorderTo, sameOrder, swapped, swapsTo, withDetours } from "./arrange.ts";
+import { placeWords } from "./places.ts";
 import { Saved } from "./saved.ts";
 
 const options = z.strictObject({
@@ -247,6 +248,20 @@ export class Jigsaw implements World {
     const orders: (readonly number[])[] = [from];
     for (const action of plan) orders.push(this.#after(orders.at(-1) as readonly number[], action));
     return { plan: [...plan, act("stop")], orders };
+  }
+
+  /** Where every piece lies, seen from its place in the picture; pieces are named by where they lie. */
+  facts(): Fact[] {
+    const { columns } = this.#options;
+    return this.#current.map((_, place) => {
+      const home = this.#partAt(place);
+      const [row, column] = [Math.floor(place / columns), place % columns];
+      return {
+        subject: `piece at (${row}, ${column})`,
+        relations: placeWords(row - Math.floor(home / columns), column - (home % columns)),
+        object: "its place",
+      };
+    });
   }
 
   /** VisGym's `init_state`, and what has been played since. */

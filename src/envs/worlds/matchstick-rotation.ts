@@ -13,7 +13,8 @@ import { NumpyRandom } from "../../core/random-numpy.ts";
 import { Canvas, type Color } from "../../images/canvas.ts";
 import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
-import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
+import type { Fact, Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
+import { placeWords } from "./places.ts";
 
 const FRAME: Color = [0, 0, 0];
 const TARGET: Color = [255, 0, 0];
@@ -237,6 +238,14 @@ export class MatchstickRotation implements World {
     );
   }
 
+  /** Where the middle of the target is, seen from that of the stick, which is the player here; nearer than counts as a fit is the same row or column. */
+  facts(): Fact[] {
+    const { target } = this.#episode;
+    const near = (distance: number) => (Math.abs(distance) <= this.#options.positionTolerance ? 0 : distance);
+    const [right, up] = [near(target.mid[0] - this.#stick.mid[0]), near(target.mid[1] - this.#stick.mid[1])];
+    return [{ subject: "target", relations: placeWords(-up, right), object: "player" }];
+  }
+
   /**
    * Shows how the world answers before relying on it: one unit step towards the target while nothing has been moved
    * yet, then the rest with the whole turn, then stop. Numbers have one decimal unless that would miss.
@@ -330,6 +339,7 @@ export const matchstickRotation = defineWorld({
   id: "matchstick_rotation",
   summary: "lay a blue stick on a dashed red one by moves of unknown reach, then stop",
   options,
+  things: { target: { words: ["goal"] } },
   difficulties: {
     easy: { positionTolerance: 10, angleTolerance: 15 },
     hard: { positionTolerance: 5, angleTolerance: 10 },

@@ -4,6 +4,7 @@
  * pixel for pixel, but for one thing: VisGym rubs out the previous disc in white, which leaves a hole in the red
  * square once the agent has stepped off it; here a frame depends on the state alone.
  */
+
 import { z } from "zod";
 import { EnvError } from "../../core/errors.ts";
 import { Image } from "../../core/image.ts";
@@ -13,6 +14,7 @@ import { Canvas, type Color } from "../../images/canvas.ts";
 import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import type { Fact, Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
+import { placeWords } from "./places.ts";
 import { drawMaze, loadMaze, type Maze, saveMaze, shortestPath } from "./wilson.ts";
 
 const WALL: Color = [169, 169, 169];
@@ -169,9 +171,7 @@ export class Maze2D implements World {
     const { width, target } = this.#maze;
     const down = Math.floor(target / width) - Math.floor(this.#agent / width);
     const right = (target % width) - (this.#agent % width);
-    const vertical = down === 0 ? "same row" : down < 0 ? "above" : "below";
-    const horizontal = right === 0 ? "same column" : right < 0 ? "left" : "right";
-    return [{ subject: "target", relations: [vertical, horizontal], object: "player" }];
+    return [{ subject: "target", relations: placeWords(down, right), object: "player" }];
   }
 
   /** VisGym's `init_state`, and whether the agent has stopped. */

@@ -12,8 +12,9 @@ import { PythonRandom } from "../../core/random-python.ts";
 import { Canvas, type Color, copyBytes } from "../../images/canvas.ts";
 import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
-import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
+import type { Fact, Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 import { type Cell, type Puzzle, planPlacements } from "./patch-planner.ts";
+import { placeWords } from "./places.ts";
 
 const WHITE: Color = [255, 255, 255];
 const BLACK: Color = [0, 0, 0];
@@ -189,6 +190,17 @@ export class PatchReassembly implements World {
       to === undefined ? act("remove", patch) : act("place", [patch, ...to]),
     );
     return [...steps, act("stop")];
+  }
+
+  /** Where the anchor of every patch is: on the board, or on which side of it. */
+  facts(): Fact[] {
+    const { rows, columns } = this.#puzzle;
+    const beyond = (at: number, size: number) => (at < 0 ? -1 : at >= size ? 1 : 0);
+    return this.#anchors.map(([row, column], patch) => {
+      const on = onBoard(this.#puzzle, [row, column]);
+      const relations = on ? ["on"] : placeWords(beyond(row, rows), beyond(column, columns));
+      return { subject: `patch ${patch}`, relations, object: "board" };
+    });
   }
 
   /** VisGym's `init_state`, and whether the agent has stopped. */

@@ -12,7 +12,7 @@ import { PythonRandom } from "../../core/random-python.ts";
 import { Canvas, type Color } from "../../images/canvas.ts";
 import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
-import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
+import type { Fact, Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 import {
   BLOCKS,
   COLUMNS,
@@ -24,6 +24,7 @@ import {
   slides,
   trySlide,
 } from "./klotski.ts";
+import { placeWords } from "./places.ts";
 
 const COLORS: Readonly<Record<(typeof BLOCKS)[number]["color"], Color>> = {
   red: [255, 0, 0],
@@ -150,6 +151,19 @@ export class SlidingBlock implements World {
     const plan = shortestSlides(this.#current, this.#target);
     if (plan === undefined) return [];
     return [...plan.map(({ index, direction }) => act("move", [index + 1, direction])), act("stop")];
+  }
+
+  /** Where every block lies, seen from its place on the target board. */
+  facts(): Fact[] {
+    return BLOCKS.map(({ id }, i) => {
+      const [from, to] = [this.#target[i] as number, this.#current[i] as number];
+      const down = Math.floor(to / COLUMNS) - Math.floor(from / COLUMNS);
+      return {
+        subject: `block ${id}`,
+        relations: placeWords(down, (to % COLUMNS) - (from % COLUMNS)),
+        object: "its place",
+      };
+    });
   }
 
   /** VisGym's `init_state` as JSON writes it, and whether the agent has stopped. */

@@ -3,6 +3,7 @@
  * time. The move that puts the last box in place pays and ends the episode; a box stuck in a corner does not end it.
  * Rooms follow gym-sokoban's recipe but come from the seed alone, the same in every process and whatever ran before.
  */
+
 import { z } from "zod";
 import { ConfigError, EnvError } from "../../core/errors.ts";
 import type { Image } from "../../core/image.ts";
@@ -11,6 +12,7 @@ import { Canvas } from "../../images/canvas.ts";
 import { type Action, type ActionSpec, act, bare } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import type { Fact, Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
+import { placeWords } from "./places.ts";
 import { generateRoom } from "./sokoban-generator.ts";
 import {
   cellKind,
@@ -206,12 +208,7 @@ export class Sokoban implements World {
 
 /** How `cell` lies to `other`: its row first, then its column. */
 function relations(cell: number, other: number, width: number): string[] {
-  const rows = Math.floor(cell / width) - Math.floor(other / width);
-  const columns = (cell % width) - (other % width);
-  return [
-    rows < 0 ? "above" : rows > 0 ? "below" : "same row",
-    columns < 0 ? "left" : columns > 0 ? "right" : "same column",
-  ];
+  return placeWords(Math.floor(cell / width) - Math.floor(other / width), (cell % width) - (other % width));
 }
 
 export const sokoban = defineWorld({

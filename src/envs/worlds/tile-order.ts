@@ -8,7 +8,7 @@ import { Canvas, freshBytes } from "../../images/canvas.ts";
 import { shades } from "../../images/terminal.ts";
 import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { when } from "../pictures/index.ts";
-import type { Observation, ObservationMode, Outcome } from "../world.ts";
+import type { Fact, Observation, ObservationMode, Outcome } from "../world.ts";
 import { reordered, reorderTo, sameOrder, swapped, swapsTo } from "./arrange.ts";
 
 /** Characters across a tile in the text view. */
@@ -90,6 +90,15 @@ export class TileOrder {
     this.order =
       name === "swap" ? swapped(this.order, slots[0] as number, slots[1] as number) : reordered(this.order, slots);
     return { valid: true, reward: 0, ended: false };
+  }
+
+  /** On which side of its place every tile lies; tiles are named by their slots. */
+  facts(): Fact[] {
+    return this.order.map((tile, slot) => ({
+      subject: `${this.#words.thing} in slot ${slot + 1}`,
+      relations: [tile === slot ? "same column" : slot < tile ? "left" : "right"],
+      object: "its place",
+    }));
   }
 
   solve(): Action[] {

@@ -10,7 +10,7 @@ import { NumpyRandom } from "../../core/random-numpy.ts";
 import type { Action, ActionSpec } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import { type Film, type FilmSource, films } from "../pictures/index.ts";
-import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
+import type { Fact, Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 import { Saved } from "./saved.ts";
 import { type Label, TileOrder, type Tiles } from "./tile-order.ts";
 
@@ -80,6 +80,10 @@ export class VideoUnshuffle implements World {
 
   solve(): Action[] {
     return this.#tiles.solve();
+  }
+
+  facts(): Fact[] {
+    return this.#tiles.facts();
   }
 
   observe(mode: ObservationMode): Awaitable<Observation> {

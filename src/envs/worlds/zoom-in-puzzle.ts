@@ -13,7 +13,7 @@ import { resize } from "../../images/resize.ts";
 import type { Action, ActionSpec } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import { type PictureSource, pictures, type SceneSize, when } from "../pictures/index.ts";
-import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
+import type { Fact, Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 import { Saved } from "./saved.ts";
 import { type Label, TileOrder, type Tiles } from "./tile-order.ts";
 
@@ -108,6 +108,10 @@ export class ZoomInPuzzle implements World {
 
   solve(): Action[] {
     return this.#tiles.solve();
+  }
+
+  facts(): Fact[] {
+    return this.#tiles.facts();
   }
 
   observe(mode: ObservationMode): Awaitable<Observation> {
