@@ -3,6 +3,8 @@ import { Image } from "../core/image.ts";
 import { image, type Message, text, textOf, user } from "../core/message.ts";
 import "../index.ts";
 import { z } from "zod";
+import { compileTemplate, type TemplateMessage } from "../model/template.ts";
+import { writeCall } from "./protocols/tool-text.ts";
 import { makeEnv, register } from "./registry.ts";
 import { defineTask, type TaskInput } from "./task.ts";
 import { defineTool } from "./tools.ts";
@@ -148,6 +150,55 @@ describe("tools are made known", () => {
     expect(said((await env.step(call("guess", { number: 1 }))).observation)).toBe("No, try 1 of 8.");
   });
 });
+
+/** What Qwen3's chat template does with tools: signatures, calls and answers, ChatML around them. */
+const QWEN = `{%- if tools %}
+{{- '<|im_start|>system\\n' }}
+{%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{%- endif %}
+{{- "# Tools\\n\\nYou may call one or more functions to assist with the user query.\\n\\nYou are provided with function signatures within <tools></tools> XML tags:\\n<tools>" }}
+{%- for tool in tools %}{{- "\\n" }}{{- tool | tojson }}{%- endfor %}
+{{- "\\n</tools>\\n\\nFor each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:\\n<tool_call>\\n{\\"name\\": <function-name>, \\"arguments\\": <args-json-object>}\\n</tool_call><|im_end|>\\n" }}
+{%- elif messages[0].role == 'system' %}{{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}{%- endif %}
+{%- for message in messages %}
+{%- if message.role == 'user' %}{{- '<|im_start|>user\\n' + message.content + '<|im_end|>\\n' }}
+{%- elif message.role == 'assistant' %}
+{{- '<|im_start|>assistant\\n' + message.content }}
+{%- for call in message.tool_calls or [] %}
+{%- if message.content or not loop.first %}{{- '\\n' }}{%- endif %}
+{{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}{{- call.function.arguments | tojson }}{{- '}\\n</tool_call>' }}
+{%- endfor %}
+{{- '<|im_end|>\\n' }}
+{%- elif message.role == 'tool' %}
+{%- if messages[loop.index0 - 1].role != 'tool' %}{{- '<|im_start|>user' }}{%- endif %}
+{{- '\\n<tool_response>\\n' + message.content + '\\n</tool_response>' }}
+{%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{- '<|im_end|>\\n' }}{%- endif %}
+{%- endif %}
+{%- endfor %}`;
+
+test.each([["Be brief."], [undefined]])(
+  "an episode reads as Qwen's template would write it from tools, calls and answers (system: %s)",
+  async (system) => {
+    const own: Message[] = system === undefined ? [] : [{ role: "system", content: [text(system)] }];
+    const { env, first } = await task({ tools: [guess], prompt: () => [...own, user(text("Which number?"))] });
+    const calls = [3, 9].map((number) => ({ name: "guess", arguments: { number } }));
+    const reply = `Let me see.\n${calls.map((one) => writeCall(one.name, one.arguments, "qwen")).join("\n")}`;
+    const { observation } = await env.step(reply);
+    const template = compileTemplate(QWEN);
+    const plain = (message: Message): TemplateMessage => ({ role: message.role, content: textOf(message) });
+    const ours = [...first.map(plain), { role: "assistant", content: reply }, ...observation.map(plain)];
+    const answers = [...textOf(observation[0] as Message).matchAll(/<tool_response>\n(.*)\n<\/tool_response>/g)];
+    const theirs: TemplateMessage[] = [
+      ...own.map(plain),
+      { role: "user", content: "Which number?" },
+      { role: "assistant", content: "Let me see.", tool_calls: calls.map((one) => ({ function: one })) },
+      ...answers.map(([, answer]) => ({ role: "tool", content: answer as string })),
+    ];
+    const { name, description, parameters } = guess;
+    const tools = [{ type: "function", function: { name, description, parameters } }];
+    expect(answers).toHaveLength(2);
+    expect(template(ours, false)).toBe(template(theirs, false, { tools }));
+  },
+);
 
 test("two tools of one name, a name that can't be called and a task that pays nothing are refused", () => {
   expect(() => defineTask({ id: "twice", data: [1], tools: [look, look], prompt: () => [] })).toThrow(
