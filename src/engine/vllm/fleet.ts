@@ -140,7 +140,7 @@ export class Fleet {
         const named = ({ versions }: Drawn) =>
           versions.map((name) => name || (adapter ? BASE : String(wanted.version)));
         const check = (drawn: Drawn) => {
-          if (!named(drawn).every((name) => member.has.includes(name))) throw new StrangeWeights();
+          if (![...new Set(named(drawn))].every((name) => member.has.includes(name))) throw new StrangeWeights();
         };
         const { onPart } = request;
         const answer = await server.generate({
