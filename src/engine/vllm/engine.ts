@@ -120,7 +120,7 @@ export class VllmEngine implements Engine {
     const model = chatModel(chat);
     const maxPositions = Math.min(model.maxPositions, this.#contextLength);
     if (this.#renderServers.length === 0) return { ...model, maxPositions };
-    const renderer = await VllmRenderer.open(this.#renderServers, chat);
+    const renderer = await VllmRenderer.open(this.#renderServers, chat, this.#settings);
     return { ...model, maxPositions, renderer };
   }
 

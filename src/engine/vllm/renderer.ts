@@ -7,6 +7,7 @@
  * text as text, and only their pixels from the server.
  */
 
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Image } from "../../core/image.ts";
 import { image as imagePart, imagesOf, type Message, text, textOf, user } from "../../core/message.ts";
 import type { Features, ModelInput } from "../../core/model-input.ts";
@@ -14,6 +15,7 @@ import { toOpenAI } from "../../images/openai.ts";
 import type { ChatFolder, ChatRenderer } from "../../model/chat.ts";
 import { EngineError } from "../errors.ts";
 import { decodeFeatures } from "./features.ts";
+import { ServerLost, ServerRefused } from "./http.ts";
 import type { Rendered } from "./server.ts";
 
 /** Something with a render route. */
@@ -22,18 +24,28 @@ export type RenderServer = {
   render(messages: unknown, options: { readonly addGenerationPrompt: boolean }): Promise<Rendered>;
 };
 
+export type RendererOptions = {
+  /** How long to wait for a server when all are gone, and how often to look; defaults ten minutes and a second. */
+  readonly patienceMs?: number;
+  readonly everyMs?: number;
+};
+
 type Chat = Pick<ChatFolder, "renderer" | "processor" | "tokenizer">;
 type Ids = { readonly ids: Int32Array; readonly spans: readonly { readonly start: number; readonly length: number }[] };
 
 const STUB: readonly Message[] = [user(text("A question?")), { role: "assistant", content: [text("An answer.")] }];
 const OBSERVATION: readonly Message[] = [user(text("What now?"))];
 const MOST_TEXTS = 4096;
+/** A conversation that breaks servers is given up on. */
+const MOST_BREAKDOWNS = 3;
 const MOST_PICTURE_BYTES = 512 * 2 ** 20;
 
 export class VllmRenderer implements ChatRenderer {
   readonly endOfTurn: number;
   readonly #servers: readonly RenderServer[];
   readonly #chat: Chat;
+  readonly #patienceMs: number;
+  readonly #everyMs: number;
   readonly #stub: readonly number[];
   /** Place of the token that ends the stub's reply. */
   readonly #cut: number;
@@ -44,8 +56,15 @@ export class VllmRenderer implements ChatRenderer {
   #pictureBytes = 0;
   #turn = 0;
 
-  private constructor(servers: readonly RenderServer[], chat: Chat, stub: readonly number[]) {
+  private constructor(
+    servers: readonly RenderServer[],
+    chat: Chat,
+    stub: readonly number[],
+    { patienceMs = 600_000, everyMs = 1000 }: RendererOptions,
+  ) {
     this.#servers = servers;
+    this.#patienceMs = patienceMs;
+    this.#everyMs = everyMs;
     this.#chat = chat;
     this.endOfTurn = chat.renderer.endOfTurn;
     this.#stub = stub;
@@ -53,10 +72,14 @@ export class VllmRenderer implements ChatRenderer {
   }
 
   /** Fails when the server's model is not the folder's, or its template can't be cut. */
-  static async open(servers: readonly RenderServer[], chat: Chat): Promise<VllmRenderer> {
+  static async open(
+    servers: readonly RenderServer[],
+    chat: Chat,
+    options: RendererOptions = {},
+  ): Promise<VllmRenderer> {
     const [first] = servers as [RenderServer];
     const { ids } = await first.render(toOpenAI(STUB), { addGenerationPrompt: false });
-    const renderer = new VllmRenderer(servers, chat, ids);
+    const renderer = new VllmRenderer(servers, chat, ids, options);
     for (const server of servers) {
       const [prompt, delta] = await Promise.all([
         server.render(toOpenAI(OBSERVATION), { addGenerationPrompt: true }),
@@ -135,7 +158,7 @@ export class VllmRenderer implements ChatRenderer {
     images: readonly Image[],
     cut: (rendered: Rendered) => Ids,
   ): Promise<ModelInput> {
-    const rendered = await this.#server().render(toOpenAI(sent), { addGenerationPrompt: true });
+    const rendered = await this.#anywhere(sent, true);
     const ids = cut(rendered);
     this.#keepPictures(rendered, images);
     for (const [i, { length }] of ids.spans.entries()) {
@@ -154,7 +177,7 @@ export class VllmRenderer implements ChatRenderer {
   /** Pixels alone: a message of pictures, of which only these are kept. */
   async #fetchPictures(images: readonly Image[]): Promise<void> {
     const message = user(...images.map(imagePart));
-    this.#keepPictures(await this.#server().render(toOpenAI([message]), { addGenerationPrompt: false }), images);
+    this.#keepPictures(await this.#anywhere([message], false), images);
   }
 
   #keepPictures(rendered: Rendered, images: readonly Image[]): void {
@@ -218,9 +241,23 @@ export class VllmRenderer implements ChatRenderer {
     return false;
   }
 
-  #server(): RenderServer {
-    this.#turn += 1;
-    return this.#servers[this.#turn % this.#servers.length] as RenderServer;
+  /** Servers take turns. When one is lost the next renders; when all are, the first that is back. */
+  async #anywhere(messages: readonly Message[], addGenerationPrompt: boolean): Promise<Rendered> {
+    const wire = toOpenAI(messages);
+    const until = Date.now() + this.#patienceMs;
+    let breakdowns = 0;
+    for (let tries = 1; ; tries++) {
+      this.#turn += 1;
+      const server = this.#servers[this.#turn % this.#servers.length] as RenderServer;
+      try {
+        return await server.render(wire, { addGenerationPrompt });
+      } catch (error) {
+        if (error instanceof ServerRefused && error.status >= 500) breakdowns += 1;
+        else if (!(error instanceof ServerLost)) throw error;
+        if (breakdowns >= MOST_BREAKDOWNS || Date.now() > until) throw error;
+        if (tries % this.#servers.length === 0) await sleep(this.#everyMs, undefined, { ref: false });
+      }
+    }
   }
 }
 
