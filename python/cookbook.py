@@ -11,6 +11,7 @@ import json
 import random
 import sys
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 COLOURS = {"red": (200, 40, 40), "green": (40, 170, 60), "blue": (50, 70, 210), "yellow": (220, 200, 40)}
@@ -18,6 +19,8 @@ COLOURS = {"red": (200, 40, 40), "green": (40, 170, 60), "blue": (50, 70, 210), 
 SUBJECTS = ["apple", "frog", "boat", "lamp"]
 QUESTION = "What is the name of the subject in this photo?"
 SUFFIX = " Provide a numerical answer without units, written inside \\boxed{}."
+# Kinds of conversations, as often as they come.
+ALL = (0, 1, 2, 3, 4, 4, 5, 5)
 GREETINGS = [
     "Hello.",
     "I am a model.",
@@ -68,8 +71,8 @@ def picture(label: int) -> bytes:
 
     ground = random.randint(60, 200)
     image = Image.new("RGB", (96, 96), (ground, ground, ground))
-    x, y, size = random.randint(0, 48), random.randint(0, 48), random.randint(24, 48)
-    colour = tuple(max(0, min(255, value + random.randint(-30, 30))) for value in list(COLOURS.values())[label])
+    x, y, size = random.randint(0, 32), random.randint(0, 32), random.randint(48, 64)
+    colour = tuple(max(0, min(255, value + random.randint(-20, 20))) for value in list(COLOURS.values())[label])
     draw = ImageDraw.Draw(image)
     (draw.ellipse if random.random() < 0.5 else draw.rectangle)([x, y, x + size, y + size], fill=colour)
     noise = Image.effect_noise((96, 96), 30).convert("RGB")
@@ -78,7 +81,7 @@ def picture(label: int) -> bytes:
     return out.getvalue()
 
 
-def conversation() -> list[dict]:
+def conversation(kinds: Sequence[int] = ALL) -> list[dict]:
     """What the recipes ask, answered in their forms and otherwise at random: rewards then differ, and there is something to learn."""
     from PIL import Image
     from tinker_cookbook.recipes.math_rl.math_env import MathEnv
@@ -86,7 +89,7 @@ def conversation() -> list[dict]:
 
     ask = lambda content: {"role": "user", "content": content}  # noqa: E731
     say = lambda text: {"role": "assistant", "content": text}  # noqa: E731
-    kind = random.choice([0, 1, 2, 3, 4, 4, 5, 5])
+    kind = random.choice(kinds)
     if kind == 0:
         question = random.choice(["How many corners has a triangle?", "How many legs has a dog?"])
         suffix = random.choice([SUFFIX, MathEnv.question_suffix()])
@@ -126,11 +129,13 @@ def warm(root: Path, url: str, model: str) -> None:
     service = tinker.ServiceClient(base_url=url)
     client = service.create_lora_training_client(model, rank=0)
     last = renderers.TrainOnWhat.LAST_ASSISTANT_MESSAGE
-    steps, nll = 400, []
+    steps, nll = 450, []
     for step in range(steps):
-        batch = [conversation_to_datum(conversation(), renderer, 8192, last) for _ in range(24)]
+        # Sight first: it takes longest, and adapters leave it as it is.
+        kinds = (4,) if step < steps / 3 else ALL
+        batch = [conversation_to_datum(conversation(kinds), renderer, 8192, last) for _ in range(24)]
         learn = client.forward_backward(batch, "cross_entropy")
-        move = client.optim_step(tinker.AdamParams(learning_rate=4e-3 * (1 - step / steps), eps=1e-8, grad_clip_norm=50.0))
+        move = client.optim_step(tinker.AdamParams(learning_rate=3e-3 * (1 - step / steps), eps=1e-8, grad_clip_norm=50.0))
         move.result()
         nll.append(learn.result().metrics["loss:sum"] / sum(sum(one.loss_fn_inputs["weights"].data) for one in batch))
     path = client.save_weights_external("warm").result().path

@@ -19,7 +19,7 @@ import { train } from "./trainer.ts";
 const python = process.env.SACCADE_SKYRL_PYTHON;
 
 /** Batches of one size are compiled once. */
-const BATCHES = { max_lora_adapters: 8, max_lora_rank: 8, sample_max_num_sequences: 32, train_micro_batch_size: 16 };
+const BATCHES = { max_lora_adapters: 8, max_lora_rank: 8, sample_max_num_sequences: 128, train_micro_batch_size: 32 };
 
 /** The language part of one of our models as a Qwen3 folder: without pictures they compute the same. */
 async function languageFolder(from: string, to: string): Promise<void> {
@@ -142,12 +142,13 @@ describe.runIf(python)("SkyRL's server", () => {
     const rewards: number[] = [];
     const success: number[] = [];
     const changes: Partial<RecipeInput> = {
-      steps: 25,
-      groups: 4,
+      steps: 40,
+      groups: 16,
       siblings: 8,
       loss: { name: "ppo" },
-      evaluate: { every: 25, before: true, greedy: false, seeds: [1_000_000_000, 1_000_000_063], decisions: false },
-      checkpoint: { every: 25 },
+      optimizer: { learningRate: 0.005, maxGradNorm: 0 },
+      evaluate: { every: 40, before: true, greedy: false, seeds: [1_000_000_000, 1_000_000_063], decisions: false },
+      checkpoint: { every: 40 },
     };
     await play("reward", changes, ({ kind, metrics }) => {
       if (kind === "train") rewards.push(metrics["reward/task"] as number);

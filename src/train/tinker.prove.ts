@@ -1,6 +1,6 @@
 /**
  * The quickstart (AdamW, no entropy bonus) over the Tinker API to a server of ours in another process, beside the same run in this process: the same losses,
- * bit for bit, the same success; and how much of the throughput is left, on `micro`. `npm run prove -- tinker`; needs `npm run build`.
+ * bit for bit, the same success; and how much of the throughput is left, on `micro`. `npm run prove -- src/train/tinker`; needs `npm run build`.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";

@@ -7,6 +7,7 @@ import { json } from "../../http/responses.ts";
 /** Below the 45 s after which the SDK takes a silent server for a lost one. */
 const HOLD_MS = 25_000;
 const KEPT_MS = 600_000;
+const SWEEP_MS = 10_000;
 
 export type Outcome = { readonly json: unknown } | { readonly protobuf: Uint8Array };
 type Future = { readonly outcome: Promise<Outcome>; givenAt: number | undefined };
@@ -14,6 +15,7 @@ type Future = { readonly outcome: Promise<Outcome>; givenAt: number | undefined 
 export class Futures {
   readonly #futures = new Map<string, Future>();
   #pending = 0;
+  #sweptAt = 0;
 
   add(id: string, work: Promise<Outcome>): void {
     const outcome = work.catch(failure);
@@ -54,7 +56,9 @@ export class Futures {
   }
 
   #forgetOld(): void {
-    const before = Date.now() - KEPT_MS;
+    if (Date.now() < this.#sweptAt + SWEEP_MS) return;
+    this.#sweptAt = Date.now();
+    const before = this.#sweptAt - KEPT_MS;
     for (const [id, { givenAt }] of this.#futures)
       if (givenAt !== undefined && givenAt < before) this.#futures.delete(id);
   }

@@ -3,12 +3,14 @@ import { stat } from "node:fs/promises";
 import { basename } from "node:path";
 import type { Engine, Sampler } from "../../engine/engine.ts";
 import { HttpError } from "../../http/errors.ts";
+import { Sequences } from "./sequences.ts";
 
 const MOST_OPEN = 16;
 
 type Entry = { readonly opening: Promise<Sampler>; users: number; isOut: boolean };
 
 export class Samplers {
+  readonly sequences = new Sequences();
   readonly #engine: Engine;
   /** The one used last is last. */
   readonly #entries = new Map<string, Entry>();
@@ -46,7 +48,7 @@ export class Samplers {
   async close(): Promise<void> {
     const open = await Promise.allSettled([...this.#entries.values()].map(({ opening }) => opening));
     this.#entries.clear();
-    await Promise.allSettled(open.map((one) => (one.status === "fulfilled" ? one.value.close() : undefined)));
+    await Promise.allSettled(open.map((one) => (one.status === "fulfilled" ? this.#close(one.value) : undefined)));
   }
 
   async #open(folder: string): Promise<Sampler> {
@@ -72,6 +74,11 @@ export class Samplers {
 
   #closeIdle(entry: Entry): void {
     if (!entry.isOut || entry.users > 0) return;
-    entry.opening.then((sampler) => sampler.close()).catch(() => {});
+    entry.opening.then((sampler) => this.#close(sampler)).catch(() => {});
+  }
+
+  #close(sampler: Sampler): Promise<void> {
+    this.sequences.forget(sampler);
+    return sampler.close();
   }
 }

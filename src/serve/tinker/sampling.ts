@@ -10,6 +10,7 @@ import type { Outcome } from "./futures.ts";
 import { encodeSamples, type TargetScores } from "./messages.ts";
 import { promptOf, visionIds } from "./prompt.ts";
 import { type SampleRequest, seedOf, type TargetTensor } from "./schemas.ts";
+import type { Sequences } from "./sequences.ts";
 
 const MOST_TARGETS = 64;
 
@@ -58,19 +59,15 @@ export async function prepare(request: SampleRequest, chat: ChatFolder, contextL
 
 export async function draw(
   sampler: Sampler,
+  sequences: Sequences,
   request: SampleRequest,
   { prompt, params }: Prepared,
   name: string,
   chat: ChatFolder,
 ): Promise<Outcome> {
-  const drawn = Array.from({ length: request.num_samples }, async (_, i) => {
-    const sequence = `${name}:${i}`;
-    try {
-      return await sampler.sample(prompt, { ...params, seed: params.seed + i }, { sequence });
-    } finally {
-      sampler.release(sequence);
-    }
-  });
+  const drawn = Array.from({ length: request.num_samples }, (_, i) =>
+    sequences.sample(sampler, prompt, { ...params, seed: params.seed + i }),
+  );
   const topCount = request.topk_prompt_logprobs ?? 0;
   const likeliest = topCount > 0 ? topOfPrompt(sampler, prompt, topCount, `${name}:prompt`, chat) : undefined;
   const { target_prompt_logprobs: asked, prompt_alt_tokens_k: altCount } = request;
@@ -78,14 +75,14 @@ export async function draw(
   const targeted = asked ? scoreTargets(sampler, prompt, asked, chat) : undefined;
   const wanted = request.prompt_logprobs === true || (request.prompt_logprobs_last_n ?? 0) > 0;
   const scored = wanted ? score(sampler, prompt, chat, request.prompt_logprobs_last_n ?? undefined) : undefined;
-  const sequences = (await Promise.all(drawn)).map((sample) => ({
+  const samples = (await Promise.all(drawn)).map((sample) => ({
     stop: sample.stopReason,
     ids: sample.ids,
     logprobs: sample.logprobs,
     ...(sample.topLogprobs && { top: sample.topLogprobs }),
   }));
   const more = { prompt: await scored, top: await likeliest, topCount, targets: await targeted, others: await others };
-  return { protobuf: encodeSamples(sequences, params.topLogprobs ?? 0, more) };
+  return { protobuf: encodeSamples(samples, params.topLogprobs ?? 0, more) };
 }
 
 /** Row i: the likeliest ids at place i, at temperature 1; none at the first. */

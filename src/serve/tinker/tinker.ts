@@ -266,7 +266,8 @@ export class Tinker {
     await this.#models.sample(name, async () => {
       const { folder } = findSampler(this.#journal, asked.sampling_session_id);
       const prepared = await prepare(asked, chat, contextLength);
-      return () => this.#samplers.use(folder, (sampler) => draw(sampler, asked, prepared, name, chat));
+      const { sequences } = this.#samplers;
+      return () => this.#samplers.use(folder, (sampler) => draw(sampler, sequences, asked, prepared, name, chat));
     });
     const ids = Array.from({ length: asked.num_samples }, (_, i) => `${name}:${i}`);
     return json({ request_id: name, model_id: null, sample_sequence_ids: ids });
