@@ -7,7 +7,7 @@ import { cos, sin } from "../../core/exact-math.ts";
 import { Image } from "../../core/image.ts";
 import type { Awaitable, Json } from "../../core/json.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
-import { copyBytes } from "../../images/canvas.ts";
+import { type Turnable, Turner } from "../../images/turn.ts";
 import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import { Dice } from "../pictures/dice.ts";
@@ -28,15 +28,8 @@ const options = z.strictObject({
 });
 
 type Episode = { readonly picture: string; readonly secret: number; readonly start: number };
-/**
- * The round picture with a black rim, two bytes in a word so that they are multiplied at once: red and blue of a pixel, green of a pixel
- * and of the one below.
- */
-type Lanes = { readonly redBlue: Int32Array; readonly green: Int32Array };
-/** The two panels with the right one empty, what is turned into it, and brightness along a circle, degree by degree. */
-type Disc = { readonly lanes: Lanes; readonly panels: Uint8Array; readonly rim: readonly number[] };
-/** A turned pixel may come from so far outside. */
-const RIM = 2;
+/** What is turned, and brightness along a circle, degree by degree. */
+type Disc = Turnable & { readonly rim: readonly number[] };
 
 export class MentalRotation2D implements World {
   readonly actions: readonly ActionSpec[] = [
@@ -61,7 +54,7 @@ export class MentalRotation2D implements World {
   constructor(given: z.output<typeof options>) {
     this.#options = given;
     this.#source = pictures(given.folder, { width: given.size[0], height: given.size[1] });
-    this.#shape = new Shape(given.panel);
+    this.#shape = Shape.of(given.panel);
     this.reset(0);
   }
 
@@ -114,9 +107,7 @@ export class MentalRotation2D implements World {
 
   #picture(disc: Disc, turn: number): Image {
     const { panel } = this.#options;
-    const bytes = copyBytes(disc.panels);
-    this.#shape.turn(disc.lanes, turn, bytes);
-    return new Image(2 * panel, panel, bytes);
+    return new Image(2 * panel, panel, this.#shape.turner.turn(disc, turn));
   }
 
   task(style: PromptStyle, mode: ObservationMode): string {
@@ -195,93 +186,38 @@ function describe({ rim }: Disc, turn: number): string {
   return `as it should stand: ${at(0)}\nas it stands now: ${at(turn)}`;
 }
 
-/** Cutting pictures round and turning them as OpenCV does, in whole numbers, for panels of one size. The centre is the middle of pixel `side / 2`. */
+/** Cutting pictures round, for panels of one size. The centre is the middle of pixel `side / 2`. */
 class Shape {
+  static readonly #known = new Map<number, Shape>();
+  readonly turner: Turner;
   readonly #side: number;
   /** First and last column of the disc in each row; none where the first is beyond the last. */
   readonly #spans: readonly (readonly [number, number])[];
-  /** How far each column moves a turned pixel's origin. */
-  readonly #across: Int32Array;
-  readonly #down: Int32Array;
 
-  constructor(side: number) {
+  static of(side: number): Shape {
+    const shape = Shape.#known.get(side) ?? new Shape(side);
+    Shape.#known.set(side, shape);
+    return shape;
+  }
+
+  private constructor(side: number) {
     this.#side = side;
-    this.#across = new Int32Array(side);
-    this.#down = new Int32Array(side);
     const centre = side / 2;
     this.#spans = Array.from({ length: side }, (_, y) => {
       const half = Math.floor(Math.sqrt(Math.max(0, centre * centre - (y - centre) * (y - centre))));
       return [Math.max(0, Math.ceil(centre - half)), Math.min(side - 1, Math.floor(centre + half))] as const;
     });
+    this.turner = new Turner(side, this.#spans);
   }
 
   cut(photo: Image): Disc {
     const side = this.#side;
     const pixels = squeeze(photo, side);
     const round = new Uint8Array(side * side * 3);
-    const panels = new Uint8Array(side * side * 6);
     this.#spans.forEach(([from, to], y) => {
-      const row = pixels.subarray((y * side + from) * 3, (y * side + to + 1) * 3);
-      round.set(row, (y * side + from) * 3);
-      panels.set(row, (2 * y * side + from) * 3);
+      round.set(pixels.subarray((y * side + from) * 3, (y * side + to + 1) * 3), (y * side + from) * 3);
     });
-    return { lanes: this.#lanes(round), panels, rim: this.#rim(round) };
-  }
-
-  #lanes(pixels: Uint8Array): Lanes {
-    const side = this.#side;
-    const stride = side + 2 * RIM;
-    const redBlue = new Int32Array(stride * stride);
-    const green = new Int32Array(stride * stride);
-    for (let y = 0, i = 0; y < side; y++) {
-      for (let x = 0; x < side; x++, i += 3) {
-        const at = (y + RIM) * stride + x + RIM;
-        redBlue[at] = (pixels[i] as number) | ((pixels[i + 2] as number) << 16);
-        green[at] = (green[at] as number) | (pixels[i + 1] as number);
-        green[at - stride] = (green[at - stride] as number) | ((pixels[i + 1] as number) << 16);
-      }
-    }
-    return { redBlue, green };
-  }
-
-  /** Writes the disc, turned clockwise, into the right panel. */
-  turn({ redBlue, green }: Lanes, degrees: number, panels: Uint8Array): void {
-    const side = this.#side;
-    const centre = side / 2;
-    const angle = (degrees * Math.PI) / 180;
-    // A turned pixel comes from where turning back leads, in 1/1024 of a pixel along a row, then in 1/32.
-    const c = cos(angle) * 1024;
-    const s = sin(angle) * 1024;
-    const stride = side + 2 * RIM;
-    const [across, down] = [this.#across, this.#down];
-    for (let x = 0; x < side; x++) {
-      across[x] = Math.round(c * (x - centre));
-      down[x] = Math.round(-s * (x - centre));
-    }
-    for (let y = 0; y < side; y++) {
-      const [from, to] = this.#spans[y] as readonly [number, number];
-      const first = Math.round((centre + RIM) * 1024 + s * (y - centre)) + 16;
-      const second = Math.round((centre + RIM) * 1024 + c * (y - centre)) + 16;
-      let at = (2 * y * side + side + from) * 3;
-      for (let x = from; x <= to; x++, at += 3) {
-        const u = (first + (across[x] as number)) >> 5;
-        const v = (second + (down[x] as number)) >> 5;
-        const fx = u & 31;
-        const fy = v & 31;
-        const i = (v >> 5) * stride + (u >> 5);
-        // Two channels at once along the row (8 + 5 bits each), then each by itself down the column.
-        const above = redBlue[i] as number;
-        const below = redBlue[i + stride] as number;
-        const greens = green[i] as number;
-        const rb0 = (above << 5) + Math.imul((redBlue[i + 1] as number) - above, fx);
-        const rb1 = (below << 5) + Math.imul((redBlue[i + stride + 1] as number) - below, fx);
-        const g = (greens << 5) + Math.imul((green[i + 1] as number) - greens, fx);
-        const [r0, g0, b0] = [rb0 & 0xffff, g & 0xffff, rb0 >> 16];
-        panels[at] = ((r0 << 5) + Math.imul((rb1 & 0xffff) - r0, fy) + 512) >> 10;
-        panels[at + 1] = ((g0 << 5) + Math.imul((g >> 16) - g0, fy) + 512) >> 10;
-        panels[at + 2] = ((b0 << 5) + Math.imul((rb1 >> 16) - b0, fy) + 512) >> 10;
-      }
-    }
+    return { ...this.turner.prepare(round), rim: this.#rim(round) };
   }
 
   /** Brightness from 0 to 99, clockwise from the top, three quarters of the way out. */
