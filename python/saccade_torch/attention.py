@@ -22,26 +22,34 @@ except ImportError:  # torch < 2.10
     VARLEN_ARGUMENTS = frozenset()
 
 
+ALIKE = 32
+"""So many sequences of one length, or a multiple, go to cuDNN, whose kernels take two thirds of the time for them. It plans anew for every other number."""
+
+
 class Segments(NamedTuple):
     """Lengths of sequences that lie end to end, and their bounds [count + 1] on the device. Where one kernel does all of them the lengths are left out: a
-    compiled layer would be compiled anew for each."""
+    compiled layer would be compiled anew for each. `alike`: how long each is, where there are many of one length."""
 
     lengths: tuple[int, ...]
     bounds: Tensor
     longest: int
+    alike: int
 
     @staticmethod
     def of(lengths: list[int], device: torch.device, dtype: torch.dtype, least: int = 1024) -> Segments:
         """`least`: shorter ones count as this long, which costs next to nothing, and a compiled layer sees one number."""
         bounds = torch.zeros(len(lengths) + 1, dtype=torch.int32)
         bounds[1:] = torch.tensor(lengths, dtype=torch.int32).cumsum(0)
-        told = () if uses_varlen(device, dtype) else tuple(lengths)
-        return Segments(told, to_device(bounds, device), bucket(max(least, *lengths)))
+        varlen = uses_varlen(device, dtype)
+        alike = lengths[0] if varlen and len(lengths) >= ALIKE and lengths[0] >= 256 and len(set(lengths)) == 1 else 0
+        return Segments(() if varlen else tuple(lengths), to_device(bounds, device), bucket(max(least, *lengths)), alike)
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Without waiting for the device."""
-    return tensor.to(device) if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+    if device.type == "cpu":
+        return tensor.to(device)
+    return (tensor if tensor.is_pinned() else tensor.pin_memory()).to(device, non_blocking=True)
 
 
 def bucket(length: int) -> int:
@@ -56,7 +64,9 @@ def uses_varlen(device: torch.device, dtype: torch.dtype) -> bool:
 def packed_attention(q: Tensor, k: Tensor, v: Tensor, segments: Segments, causal: bool) -> Tensor:
     """q [T, heads, d], k and v [T, kv heads, d] → [T, heads, d]."""
     if uses_varlen(q.device, q.dtype):
-        return _varlen(q, k, v, segments, causal)
+        if segments.alike and not causal and torch.is_grad_enabled():
+            return _many_alike(q, k, v, segments)
+        return _varlen(q, k, v, segments.bounds, segments.longest, causal)
     lengths = segments.lengths
     if len(set(lengths)) == 1:
         shape = (len(lengths), lengths[0])
@@ -72,8 +82,20 @@ def dense(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, mask: Tensor | 
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 
 
-def _varlen(q: Tensor, k: Tensor, v: Tensor, segments: Segments, causal: bool) -> Tensor:
-    _, bounds, longest = segments
+def _many_alike(q: Tensor, k: Tensor, v: Tensor, segments: Segments) -> Tensor:
+    """Lots of `ALIKE` in one dense call, and what is left over."""
+    each = segments.alike
+    whole = q.shape[0] // each // ALIKE * ALIKE
+    parts = (x[: whole * each].unflatten(0, (whole, each)).transpose(1, 2) for x in (q, k, v))
+    out = torch.ops.aten._scaled_dot_product_cudnn_attention(*parts, None, True)[0].transpose(1, 2).flatten(0, 1)
+    if whole * each == q.shape[0]:
+        return out
+    bounds = segments.bounds[whole:] - whole * each
+    rest = _varlen(*(x[whole * each :] for x in (q, k, v)), bounds, segments.longest, False)
+    return torch.cat([out, rest])
+
+
+def _varlen(q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, longest: int, causal: bool) -> Tensor:
     options: dict[str, object] = {}
     if "window_size" in VARLEN_ARGUMENTS:
         options["window_size"] = (-1, 0) if causal else (-1, -1)

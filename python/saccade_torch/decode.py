@@ -17,17 +17,11 @@ def supports(head_dim: int, group: int) -> bool:
     return head_dim in (16, 32, 64, 128, 256) and group <= 16
 
 
-def write(k: Tensor, v: Tensor, keys: Tensor, values: Tensor, slots: Tensor, places: Tensor) -> None:
-    """Puts one row of each sequence [rows, heads, d] where it belongs in [slots, length, heads, d]."""
-    rows, heads, width = k.shape
-    _write[rows, heads](k, v, keys, values, slots, places, k.stride(0), k.stride(1), v.stride(0), v.stride(1), keys.stride(0), keys.stride(1), keys.stride(2), D=width, num_warps=1)
-
-
-def attend(q: Tensor, keys: Tensor, values: Tensor, slots: Tensor, used: Tensor) -> Tensor:
-    """q [rows, query heads, d] → the same; row i sees the first `used[i]` rows of slot `slots[i]`."""
+def attend(q: Tensor, keys: Tensor, values: Tensor, slots: Tensor, used: Tensor, reach: int) -> Tensor:
+    """q [rows, query heads, d] → the same; row i sees the first `used[i]` rows, at most `reach`, of slot `slots[i]`."""
     rows, heads, width = q.shape
-    shared, length = keys.shape[2], keys.shape[1]
-    splits = triton.cdiv(length, CHUNK)
+    shared = keys.shape[2]
+    splits = triton.cdiv(reach, CHUNK)
     out = torch.empty(rows, heads, width, dtype=q.dtype, device=q.device)
     parts = out if splits == 1 else torch.empty(rows, heads, splits, width, dtype=torch.float32, device=q.device)
     sums = torch.empty(rows, heads, splits, dtype=torch.float32, device=q.device)
@@ -38,15 +32,6 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, slots: Tensor, used: Tensor)
     if splits > 1:
         _combine[rows, heads](parts, sums, used, out, HEADS=heads, D=width, CHUNK=CHUNK, SPLITS=splits, ROUND=triton.next_power_of_2(splits), num_warps=2)
     return out
-
-
-@triton.jit
-def _write(k, v, keys, values, slots, places, k_row, k_head, v_row, v_head, slot_step, row_step, head_step, D: tl.constexpr):
-    row, head = tl.program_id(0), tl.program_id(1)
-    d = tl.arange(0, D)
-    to = tl.load(slots + row).to(tl.int64) * slot_step + tl.load(places + row).to(tl.int64) * row_step + head * head_step + d
-    tl.store(keys + to, tl.load(k + row * k_row + head * k_head + d))
-    tl.store(values + to, tl.load(v + row * v_row + head * v_head + d))
 
 
 @triton.jit

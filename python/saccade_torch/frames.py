@@ -54,7 +54,7 @@ class PatchFormat:
         kind = lambda frame: (frame.grid is None, frame.pixels.dtype, frame.pixels.shape)  # noqa: E731
         parts = []
         for (whole, *_), alike in groupby(frames, kind):
-            stack = to_device(torch.stack([frame.pixels for frame in alike]), device)
+            stack = to_device(_stack([frame.pixels for frame in alike], device), device)
             parts.append(self._cut(stack) if whole else self._unpack(stack))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
@@ -80,6 +80,12 @@ class PatchFormat:
             return values.float()
         channel = torch.arange(row, device=values.device) // (row // 3)
         return _table(self, values.device)[channel, values.long()]
+
+
+def _stack(pixels: Sequence[Tensor], device: torch.device) -> Tensor:
+    """Where a device can fetch it at once."""
+    out = torch.empty(len(pixels), *pixels[0].shape, dtype=pixels[0].dtype, pin_memory=device.type == "cuda")
+    return torch.stack(list(pixels), out=out)
 
 
 @lru_cache(maxsize=16)

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from .attention import bucket
-from .network import Network, Span
+from .network import Network
+from .prefixes import Prefixes
 
 SMALLEST = {"cpu": 256, "cuda": 1024}
 FEWEST = {"cpu": 16, "cuda": 64}
@@ -21,17 +22,23 @@ MOST_BYTES = {"cpu": 1024**3, "cuda": 32 * 1024**3}
 MOST_SLOTS = 512
 
 
-@dataclass
+@dataclass(eq=False)
 class Held:
-    """The first `filled` of `ids`, with their pictures, lie in `slot`."""
+    """The first `filled` of a sequence lie in `slot`."""
 
     slot: int
-    ids: np.ndarray
-    spans: tuple[Span, ...]
+    signature: np.ndarray
+    prompt: int = 0
+    """Ids of the last prompt; what follows was sampled."""
     filled: int = 0
     active: bool = False
     released: bool = False
     """The episode is over: goes when it is no longer active."""
+
+    @property
+    def computing(self) -> bool:
+        """More of its prompt will be there soon."""
+        return self.active and self.filled < self.prompt
 
 
 @dataclass
@@ -47,6 +54,7 @@ class KvCache:
     free: list[int] = field(default_factory=list)
     generation: int = 0
     """Grows when the tensors are new: what was captured over the old ones is void."""
+    prefixes: Prefixes[Held] = field(default_factory=Prefixes)
 
     @staticmethod
     def of(network: Network, most_bytes: int | None = None) -> KvCache:
@@ -54,7 +62,7 @@ class KvCache:
         cache._allocate(cache._smallest, 0, FEWEST.get(network.device.type, FEWEST["cpu"]))
         return cache
 
-    def take(self, sequence: str, ids: np.ndarray, spans: tuple[Span, ...]) -> Held | None:
+    def take(self, sequence: str, signature: np.ndarray) -> Held | None:
         """A slot for a new sequence, or none while all are in use."""
         if not self.free and self.slots < self._most(self.length):
             self._allocate(self.length, self.length, 4 * self.slots)
@@ -63,13 +71,19 @@ class KvCache:
             if idle is None:
                 return None
             self.drop(idle)
-        held = Held(self.free.pop(), ids, spans)
+        held = Held(self.free.pop(), signature)
         self.held[sequence] = held
         return held
+
+    def sign(self, held: Held, signature: np.ndarray, prompt: int) -> None:
+        """Says what a slot will hold."""
+        held.signature, held.prompt = signature, prompt
+        self.prefixes.add(held)
 
     def drop(self, sequence: str) -> None:
         held = self.held.pop(sequence, None)
         if held is not None:
+            self.prefixes.remove(held)
             self.free.append(held.slot)
 
     def settle(self, sequence: str, failed: bool) -> None:
@@ -96,8 +110,8 @@ class KvCache:
             self.drop(sequence)
 
     def copy(self, source: int, target: int, count: int) -> None:
-        for tensor in (*self.keys, *self.values):
-            tensor[target, :count] = tensor[source, :count]
+        tensors = (*self.keys, *self.values)
+        torch._foreach_copy_([tensor[target, :count] for tensor in tensors], [tensor[source, :count] for tensor in tensors])
 
     def reach(self, length: int) -> None:
         """Makes every slot at least this long."""

@@ -7,7 +7,7 @@ add to are 32-bit whatever that is: a stream in bfloat16 is rounded at every lay
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Any, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -40,6 +40,36 @@ def linear(module: nn.Module, x: Tensor) -> Tensor:
     return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
 
 
+def wide_linear(module: nn.Module, x: Tensor) -> Tensor:
+    """What a layer adds to the 32-bit stream: on CUDA the product is not rounded to half precision before."""
+    if isinstance(module, nn.Linear) and module.bias is None and x.device.type == "cuda" and x.dtype != torch.float32:
+        return _wide_linear(x, module.weight.to(x.dtype))
+    return linear(module, x)
+
+
+@torch.library.custom_op("saccade::wide_linear", mutates_args=())
+def _wide_linear(x: Tensor, weight: Tensor) -> Tensor:
+    return torch.mm(x, weight.T, out_dtype=torch.float32)
+
+
+@_wide_linear.register_fake
+def _(x: Tensor, weight: Tensor) -> Tensor:
+    return x.new_empty(x.shape[0], weight.shape[0], dtype=torch.float32)
+
+
+def _keep_inputs(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _wide_linear_slopes(ctx: Any, slope: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    x, weight = ctx.saved_tensors
+    half = slope.to(x.dtype)
+    return half @ weight if ctx.needs_input_grad[0] else None, half.T @ x if ctx.needs_input_grad[1] else None
+
+
+_wide_linear.register_autograd(_wide_linear_slopes, setup_context=_keep_inputs)
+
+
 def norm(module: nn.Module, x: Tensor, dtype: torch.dtype) -> Tensor:
     """A layer norm, or transformers' RMS norms (which call their epsilon `variance_epsilon`), computed in 32 bits."""
     wide = x.float()
@@ -69,8 +99,8 @@ class TextLayer(nn.Module):
         return rotate(q, cos, sin), rotate(k, cos, sin), v
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
-        x = x + linear(self.self_attn.o_proj, attended.flatten(1))
-        return x + gated(self.mlp, norm(self.post_attention_layernorm, x, self.compute))
+        x = x + wide_linear(self.self_attn.o_proj, attended.flatten(1))
+        return x + wide_linear(self.mlp.down_proj, gated(self.mlp, norm(self.post_attention_layernorm, x, self.compute)))
 
 
 class VisionBlock(nn.Module):
@@ -86,13 +116,13 @@ class VisionBlock(nn.Module):
         x = x + linear(attention.proj, seen.flatten(1))
         flat = norm(self.norm2, x, self.compute)
         if hasattr(self.mlp, "gate_proj"):
-            return x + gated(self.mlp, flat)
+            return x + linear(self.mlp.down_proj, gated(self.mlp, flat))
         return x + linear(self.mlp.linear_fc2, F.gelu(linear(self.mlp.linear_fc1, flat), approximate="tanh"))
 
 
 def gated(mlp: nn.Module, x: Tensor) -> Tensor:
     gate, up = together(mlp, ("gate_proj", "up_proj"), x)
-    return linear(mlp.down_proj, F.silu(gate) * up)
+    return F.silu(gate) * up
 
 
 def together(module: nn.Module, names: tuple[str, ...], x: Tensor) -> Sequence[Tensor]:
@@ -104,11 +134,11 @@ def together(module: nn.Module, names: tuple[str, ...], x: Tensor) -> Sequence[T
     return F.linear(x, joined, bias).split([getattr(module, name).out_features for name in names], -1)
 
 
-def join(module: nn.Module, names: tuple[str, ...]) -> None:
-    """Lays the weights of plain layers end to end; they stay what they are, as parts of the whole."""
+def join(module: nn.Module, names: tuple[str, ...]) -> bool:
+    """Lays the weights of plain layers end to end; they stay what they are, as parts of the whole. Whether they are plain."""
     layers = [getattr(module, name) for name in names]
     if not all(isinstance(layer, nn.Linear) for layer in layers):
-        return
+        return False
     for kind, name in (("weight", "joined"), ("bias", "joined_bias")):
         parts = [getattr(layer, kind) for layer in layers]
         if any(part is None for part in parts):
@@ -117,6 +147,7 @@ def join(module: nn.Module, names: tuple[str, ...]) -> None:
         for part, place in zip(parts, whole.split([len(part) for part in parts])):
             part.data = place
         setattr(module, name, whole)
+    return True
 
 
 def merge(merger: nn.Module, x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -91,6 +91,10 @@ class Network(nn.Module):
         model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32 if trained else compute, attn_implementation="sdpa")
         self.model = model.eval().to(place or device)
         self.config = model.config
+        # Read from a config of transformers, each would cost microseconds every time.
+        self.context = int(self.config.text_config.max_position_embeddings)
+        self.vocabulary = int(self.config.text_config.vocab_size)
+        self.image = int(self.config.image_token_id)
         text, vision = self.config.text_config, self.config.vision_config
         if getattr(text, "use_sliding_window", False):
             raise ConfigError(f"{folder}: attention with a sliding window is not supported; set use_sliding_window to false in config.json.")
@@ -124,14 +128,6 @@ class Network(nn.Module):
     @property
     def visual(self) -> nn.Module:
         return self.model.model.visual
-
-    @property
-    def context(self) -> int:
-        return int(self.config.text_config.max_position_embeddings)
-
-    @property
-    def vocabulary(self) -> int:
-        return int(self.config.text_config.vocab_size)
 
     def named(self) -> dict[str, nn.Parameter]:
         """Every parameter under its Hugging Face name, the tied head once."""
@@ -253,7 +249,7 @@ class Network(nn.Module):
 
     def check(self, sequence: Tokens) -> None:
         """Ids and pictures must agree before anything is computed."""
-        ids, image = sequence.ids, self.config.image_token_id
+        ids, image = sequence.ids, self.image
         if len(ids) == 0:
             raise DataError("A sequence needs at least one id.")
         if len(ids) > self.context:
@@ -344,6 +340,7 @@ def geometry_of(grids: tuple[tuple[int, int], ...], spec: GeometrySpec, device: 
     return Geometry(angles.cos(), angles.sin(), segments, windows, taps, weights, order, back)
 
 
+@lru_cache(maxsize=256)
 def position_taps(grid_h: int, grid_w: int, merge_size: int, side: int) -> tuple[np.ndarray, np.ndarray]:
     """How to stretch a learned side × side table over a picture (bilinear, corners on corners): four rows and weights for each patch."""
 

@@ -6,6 +6,7 @@ the text after it goes on at start + max(height, width) in merged cells.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Sequence
 
 import numpy as np
@@ -22,14 +23,19 @@ def token_positions(count: int, spans: Sequence[tuple[int, int, int]], merge: in
         position += start - row
         h, w = grid_h // merge, grid_w // merge
         row = start + h * w
-        out[0, start:row] = position
-        out[1, start:row] = position + np.repeat(np.arange(h), w)
-        out[2, start:row] = position + np.tile(np.arange(w), h)
+        out[:, start:row] = cells(h, w) + position
         position += max(h, w)
     out[:, row:] = np.arange(position, position + count - row)
     return out, position + count - row
 
 
+@lru_cache(maxsize=256)
+def cells(h: int, w: int) -> np.ndarray:
+    """Time, row and column of a picture's tokens [3, h · w], from 0."""
+    return np.stack([np.zeros(h * w, dtype=np.int64), np.repeat(np.arange(h), w), np.tile(np.arange(w), h)])
+
+
+@lru_cache(maxsize=256)
 def patch_places(grid_h: int, grid_w: int, merge: int) -> tuple[np.ndarray, np.ndarray]:
     """Row and column of each patch, in merge-block order: the patches of one token are neighbours."""
     shape = (grid_h // merge, merge, grid_w // merge, merge)

@@ -87,12 +87,12 @@ class _TokenScores(torch.autograd.Function):
             if dhidden is not None:
                 dhidden[rows] = slope @ cast
             if dweight is not None:
-                _add_product(dweight, slope.T, hidden[rows])
+                add_into(dweight, slope.T, hidden[rows])
         return dhidden, None if dweight is None else dweight.to(weight.dtype), None, None, None, None
 
 
-def _add_product(into: Tensor, a: Tensor, b: Tensor) -> None:
-    """Sums in 32 bits: tiles rounded before they are added would bias training."""
+def add_into(into: Tensor, a: Tensor, b: Tensor) -> None:
+    """Adds a product to 32 bits: rounded before it is added, it would bias training."""
     if a.dtype != torch.float32 and a.device.type == "cuda":
         torch.addmm(into, a, b, out_dtype=torch.float32, out=into)
     else:

@@ -10,6 +10,7 @@ from tiny import datum, tokens
 
 from saccade_torch.attention import Segments, cached_attention, dense, packed_attention
 from saccade_torch.learner import Learner, Settings
+from saccade_torch.rotary import rotate
 from saccade_torch.sampler import Sampler
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
@@ -75,24 +76,62 @@ def test_attention_over_slots_sees_the_slots_own_rows(counts):
 
 @pytest.mark.parametrize("heads, shared, width, length", [(16, 8, 128, 4096), (16, 8, 128, 512), (6, 3, 64, 1024), (4, 2, 16, 256)])
 def test_decoding_reads_a_slot_in_chunks_and_company_changes_no_bit(heads, shared, width, length):
-    from saccade_torch.decode import attend, write
+    from saccade_torch.decode import attend
 
     torch.manual_seed(2)
     slots, rows = 40, 33
     keys, values = random(slots, length, shared, width), random(slots, length, shared, width)
-    q, k, v = random(rows, heads, width), random(rows, shared, width), random(rows, 3 * shared, width)[:, shared : 2 * shared]
+    q = random(rows, heads, width)
     order = torch.randperm(slots, device=CUDA)[:rows]
     places = torch.randint(0, length, (rows,), device=CUDA)
     places[0], places[1] = length - 1, 0
-    write(k, v, keys, values, order, places)
-    assert torch.equal(keys[order, places], k) and torch.equal(values[order, places], v)
-    found = attend(q, keys, values, order, (places + 1).int())
+    found = attend(q, keys, values, order, (places + 1).int(), length)
     for i in range(rows):
         row = (x[order[i], : places[i] + 1].float().transpose(0, 1)[None] for x in (keys, values))
         wanted = dense(q[i].float()[None, :, None], *row)[0, :, 0]
         assert apart(found[i], wanted) < 1e-2
-    alone = attend(q[5:6].contiguous(), keys, values, order[5:6], (places[5:6] + 1).int())
+    alone = attend(q[5:6].contiguous(), keys, values, order[5:6], (places[5:6] + 1).int(), length)
     assert torch.equal(alone[0], found[5])
+
+
+@pytest.mark.parametrize("heads, shared, width", [(16, 8, 128), (6, 3, 64), (4, 2, 16)])
+@pytest.mark.parametrize("scaled", [True, False])
+def test_the_kernels_between_products_compute_what_the_learners_layers_do(heads, shared, width, scaled):
+    from saccade_torch.kernels import gate, normed, turned
+
+    torch.manual_seed(3)
+    rows, slots, length = 37, 40, 64
+    x, weight = torch.randn(rows, 48 * heads, device=CUDA), random(48 * heads)
+    wanted = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * weight.float()
+    assert apart(normed(x, weight, 1e-6, torch.bfloat16), wanted) < 4e-3
+    qkv = random(rows, (heads + 2 * shared) * width)
+    scales = (random(width), random(width)) if scaled else None
+    half = torch.randn(2, rows, 1, width // 2, device=CUDA)
+    cos, sin = torch.cat([half, half], -1).unbind(0)
+    keys, values = torch.zeros(2, slots, length, shared, width, dtype=torch.bfloat16, device=CUDA).unbind(0)
+    order, places = torch.randperm(slots, device=CUDA)[:rows], torch.randint(0, length, (rows,), device=CUDA)
+    found = turned(qkv, scales, 1e-6, cos, sin, order, places, keys, values, heads)
+    q, k, v = (part.unflatten(-1, (-1, width)).float() for part in qkv.split([heads * width, shared * width, shared * width], -1))
+    if scales is not None:
+        q, k = (y * torch.rsqrt(y.square().mean(-1, keepdim=True) + 1e-6) * scale.float() for y, scale in zip((q, k), scales))
+    assert apart(found, rotate(q, cos, sin)) < 4e-3
+    assert apart(keys[order, places], rotate(k, cos, sin)) < 4e-3
+    assert torch.equal(values[order, places].float(), v)
+    both = random(rows, 2 * 1100)
+    assert apart(gate(both), torch.nn.functional.silu(both[:, :1100].float()) * both[:, 1100:].float()) < 4e-3
+
+
+def test_many_pictures_of_one_size_see_what_each_alone_sees():
+    torch.manual_seed(4)
+    lengths = [256] * 37
+    inputs = [random(sum(lengths), 4, 64).requires_grad_() for _ in range(3)]
+    segments = Segments.of(lengths, CUDA, torch.bfloat16)
+    assert segments.alike == 256
+    slope = random(sum(lengths), 4, 64)
+    found, wanted = (packed_attention(*inputs, given, False) for given in (segments, segments._replace(alike=0)))
+    assert apart(found, wanted) < 1e-2
+    for mine, theirs in zip(torch.autograd.grad(found, inputs, slope), torch.autograd.grad(wanted, inputs, slope)):
+        assert apart(mine, theirs) < 1e-2
 
 
 def gradients(learner: Learner) -> torch.Tensor:
@@ -126,8 +165,24 @@ def test_graphs_decode_what_the_learner_scores_however_many_decode_beside_it(fol
     for turn in range(3):
         boxes = {i: ask(sampler, f"sequence {i}", row, max_tokens=4 + i, seed=i, temperature=1.0) for i, row in rows.items()}
         run(sampler)
-        assert sampler.graphs
+        assert sampler.graphs.made
         for i, (reply,) in boxes.items():
             (scored, _), = learner.forward([as_datum(rows[i], reply, 1.0)])
             assert np.abs(np.array(reply.logprobs) - scored[len(rows[i].ids) - 1 : -1]).mean() < 0.05
             rows[i] = extend(rows[i], reply.ids, turn % 2, 70 + turn)
+
+
+def test_offloaded_weights_learn_what_weights_on_the_device_learn(folders):
+    data = [datum(seed, seed % 4) for seed in range(6)]
+    learners = [Learner(folders["qwen3"], Settings(CUDA, torch.bfloat16, 1024, compile=compile, offload=offload)) for compile, offload in ((False, False), (False, True), (True, True))]
+    found = []
+    for learner in learners:
+        losses = []
+        for _ in range(3):
+            losses.append(learner.forward_backward(data, LOSS).loss)
+            learner.step({"name": "adamw", "learningRate": 1e-3, "maxGradNorm": 1})
+        assert all(p.device.type == ("cpu" if learner.settings.offload else "cuda") for p in learner.trained.values())
+        found.append(losses)
+    for losses in found[1:]:
+        assert losses == pytest.approx(found[0], rel=2e-2)
+    assert found[0][2] < found[0][0]

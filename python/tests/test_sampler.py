@@ -9,9 +9,11 @@ from tiny import DEVICE, IMAGE, PICTURES, datum, tokens
 
 from saccade_torch.draw import SamplingParams, draw, draw_kept, keep
 from saccade_torch.errors import EngineError
+from saccade_torch.kv_cache import Held
 from saccade_torch.learner import Datum, Learner, Settings
 from saccade_torch.network import Span, Tokens
-from saccade_torch.sampler import Request, Sample, Sampler, shared_prefix
+from saccade_torch.prefixes import Prefixes, shared, signature
+from saccade_torch.sampler import Request, Sample, Sampler
 
 SETTINGS = Settings(DEVICE)
 
@@ -214,7 +216,27 @@ def test_draws_follow_the_distribution_and_truncations_renormalise():
 def test_prefixes_compare_pictures_by_key():
     row = tokens(3, 2)
     other = Tokens(row.ids, (row.spans[0], Span(row.spans[1].start, row.spans[1].length, PICTURES[0])))
-    assert shared_prefix(row, row) == len(row.ids)
+    assert shared(signature(row), signature(row)) == len(row.ids)
     expected = len(row.ids) if row.spans[1].frame.key == PICTURES[0].key else row.spans[1].start
-    assert shared_prefix(row, other) == expected
+    assert shared(signature(row), signature(other)) == expected
     assert int(row.ids[row.spans[0].start]) == IMAGE
+
+
+def test_who_holds_the_longest_beginning_is_found_and_who_left_is_not():
+    prefixes: Prefixes[Held] = Prefixes()
+    numbers = np.arange(100, dtype=np.int64)
+    other = np.where(numbers < 50, numbers, -numbers)
+    first, second, third = (Held(slot, signature, filled=filled) for slot, signature, filled in ((0, numbers, 60), (1, other, 100), (2, numbers, 80)))
+    for held in (first, second, third):
+        prefixes.add(held)
+    assert prefixes.best(np.append(numbers, 7)) is third
+    assert prefixes.best(other) is second
+    assert prefixes.best(numbers[1:]) is None
+    third.signature = np.append(numbers[:20], 5)
+    prefixes.add(third)
+    assert prefixes.best(numbers) is first
+    prefixes.remove(first)
+    assert prefixes.best(numbers) is second and shared(numbers, other) == 50
+    for held in (second, third):
+        prefixes.remove(held)
+    assert prefixes.best(numbers) is None and not prefixes._holders and not prefixes._chains
