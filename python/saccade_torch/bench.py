@@ -306,35 +306,32 @@ def sample(folder: str, settings: Settings, sizes: Sequence[int], bandwidth: flo
     network, device = sampler.network, settings.device
     episodes = Episodes(network)
     speeds = {}
+    runs = 0
     for size in sizes:
-        run = 0
 
-        def once() -> None:
-            nonlocal run
-            run += 1
+        def prepared() -> tuple[list[Tokens], list[str]]:
+            nonlocal runs
+            runs += 1
             sampler.cache.clear()
-            rows = [episodes.prompt(run * 10**4 + 20 * i) for i in range(size)]
-            prepared.append((rows, [f"{run} {i}" for i in range(size)]))
+            return [episodes.prompt(runs * 10**4 + 20 * i) for i in range(size)], [f"{runs} {i}" for i in range(size)]
 
-        prepared: list[Any] = []
-        for _ in range(5):
-            once()
+        def seconds_of(count: int) -> float:
+            rows, names = prepared()
+            return timed(device, lambda: ask(sampler, rows, names, count, 0), 1)[0]
 
-        def go() -> None:
-            rows, names = prepared.pop(0)
-            ask(sampler, rows, names, new, 0)
-
-        warm = timed(device, go, 1)[0]
-        seconds = timed(device, go, 2)
+        warm = seconds_of(new)
+        seconds = [seconds_of(new) for _ in range(3)]
+        prompts = min(seconds_of(1) for _ in range(2))
         best = min(seconds)
         context = len(episodes.prompt(0).ids) + new / 2
-        floor = new * (weight_bytes(network) + size * context * row_bytes(network)) / bandwidth if bandwidth else 0.0
+        floor = (new - 1) * (weight_bytes(network) + size * context * row_bytes(network)) / bandwidth if bandwidth else 0.0
         speeds[size] = size * new / best
         say(
-            "sample", batch=size, new=new, tokens_per_s=speeds[size], seconds=best, warmup_s=warm, all_s=[round(s, 4) for s in seconds],
-            decode_floor_s=floor, share_of_floor=floor / best,
+            "sample", batch=size, new=new, tokens_per_s=speeds[size], seconds=best, warmup_s=warm, all_s=[round(s, 4) for s in seconds], prompts_s=prompts,
+            decode_floor_s=floor, share_of_floor=floor / best, share_while_decoding=floor / (best - prompts),
         )  # fmt: skip
-        profile(f"sample-{size}", device, go)
+        rows, names = prepared()
+        profile(f"sample-{size}", device, lambda: ask(sampler, rows, names, new, 0))
     return speeds
 
 

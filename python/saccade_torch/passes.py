@@ -162,7 +162,8 @@ class Passes:
 
     def draw(self, hidden: Tensor, inverse: Tensor, uniform: Tensor, greedy: Tensor) -> Drawn:
         """One id for each row."""
-        rows = norm(self.network.language.norm, hidden, self.network.compute)
+        last = self.network.language.norm
+        rows = normed(hidden, last.weight, last.variance_epsilon, self.network.compute) if self.fused else norm(last, hidden, self.network.compute)
         logits = wide_product(rows, self.network.output_weight().T)
         chosen, logprob, total = self.choose(logits, inverse, self.network.bias, uniform, greedy)
         return Drawn(torch.stack([chosen.double(), logprob.double()]), logits, inverse, total)
