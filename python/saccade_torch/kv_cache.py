@@ -75,10 +75,10 @@ class KvCache:
         self.held[sequence] = held
         return held
 
-    def sign(self, held: Held, signature: np.ndarray, prompt: int) -> None:
-        """Says what a slot will hold."""
+    def sign(self, held: Held, signature: np.ndarray, prompt: int, same: int) -> None:
+        """Says what a slot will hold, of which the first `same` were said before."""
         held.signature, held.prompt = signature, prompt
-        self.prefixes.add(held)
+        self.prefixes.add(held, same)
 
     def drop(self, sequence: str) -> None:
         held = self.held.pop(sequence, None)

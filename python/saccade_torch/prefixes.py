@@ -3,7 +3,7 @@ picture in place of each placeholder."""
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, Sequence, TypeVar
 
 import numpy as np
 
@@ -44,13 +44,13 @@ class Prefixes(Generic[T]):
         self._holders: dict[int, dict[T, None]] = {}
         self._chains: dict[T, list[int]] = {}
 
-    def add(self, holder: T) -> None:
-        """Or tell that its signature is another."""
-        chain = _chain(holder.signature)
+    def add(self, holder: T, same: int = 0) -> None:
+        """Or tell that its signature is another, but for the first `same`."""
         known = self._chains.get(holder, [])
-        same = next((i for i, (a, b) in enumerate(zip(known, chain)) if a != b), min(len(known), len(chain)))
-        self._forget(holder, known[same:])
-        for number in chain[same:]:
+        kept = known[: same // BLOCK]
+        self._forget(holder, known[len(kept) :])
+        chain = _chain(holder.signature, kept)
+        for number in chain[len(kept) :]:
             self._holders.setdefault(number, {})[holder] = None
         self._chains[holder] = chain
 
@@ -74,12 +74,13 @@ class Prefixes(Generic[T]):
                 del self._holders[number]
 
 
-def _chain(numbers: np.ndarray) -> list[int]:
-    """A number for each whole block, which depends on all before it."""
-    data = numbers.tobytes()
-    chain, at = [], 0
+def _chain(numbers: np.ndarray, known: Sequence[int] = ()) -> list[int]:
+    """A number for each whole block, which depends on all before it; those of the first blocks may be known."""
+    chain = list(known)
+    at = chain[-1] if chain else 0
     size = BLOCK * numbers.itemsize
-    for start in range(0, len(data) - size + 1, size):
+    data = numbers.tobytes()
+    for start in range(len(chain) * size, len(data) - size + 1, size):
         at = hash((at, data[start : start + size]))
         chain.append(at)
     return chain

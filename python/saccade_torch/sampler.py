@@ -258,7 +258,7 @@ class Sampler:
         if source is not own and source is not None and length:
             self.cache.copy(source.slot, own.slot, length)
         own.filled, own.released = length, False
-        self.cache.sign(own, signed, len(signed))
+        self.cache.sign(own, signed, len(signed), length if source is own else 0)
         return own
 
     def _end(self, active: Active, failed: bool) -> Request:
@@ -266,7 +266,7 @@ class Sampler:
         active.over = True
         held, sample = active.held, active.sample
         # What was sampled is part of what the slot holds, as far as it was computed.
-        self.cache.sign(held, np.concatenate([held.signature[: held.prompt], np.array(sample.ids, dtype=np.int64)]), held.prompt)
+        self.cache.sign(held, np.concatenate([held.signature[: held.prompt], np.array(sample.ids, dtype=np.int64)]), held.prompt, held.prompt)
         self.cache.settle(active.request.sequence, failed)
         return active.request
 

@@ -233,7 +233,7 @@ def test_who_holds_the_longest_beginning_is_found_and_who_left_is_not():
     assert prefixes.best(other) is second
     assert prefixes.best(numbers[1:]) is None
     third.signature = np.append(numbers[:20], 5)
-    prefixes.add(third)
+    prefixes.add(third, 20)
     assert prefixes.best(numbers) is first
     prefixes.remove(first)
     assert prefixes.best(numbers) is second and shared(numbers, other) == 50
