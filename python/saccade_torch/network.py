@@ -324,7 +324,7 @@ def geometry_of(grids: tuple[tuple[int, int], ...], spec: GeometrySpec, device: 
     quarter = frequencies(spec.theta, spec.head_dim // 2, device)
     angles = torch.cat([at[axis][:, None].float() * quarter for axis in (0, 1)], -1)
     angles = torch.cat((angles, angles), -1)[:, None]
-    segments = Segments.of([h * w for h, w in grids], device, dtype)
+    segments = Segments.of([h * w for h, w in grids], device, dtype, pictures=True)
     taps = weights = torch.zeros(0, device=device)
     if spec.table_side is not None:
         found = [position_taps(h, w, spec.merge, spec.table_side) for h, w in grids]

@@ -125,7 +125,7 @@ def test_many_pictures_of_one_size_see_what_each_alone_sees():
     torch.manual_seed(4)
     lengths = [256] * 37
     inputs = [random(sum(lengths), 4, 64).requires_grad_() for _ in range(3)]
-    segments = Segments.of(lengths, CUDA, torch.bfloat16)
+    segments = Segments.of(lengths, CUDA, torch.bfloat16, pictures=True)
     assert segments.alike == 256
     slope = random(sum(lengths), 4, 64)
     found, wanted = (packed_attention(*inputs, given, False) for given in (segments, segments._replace(alike=0)))
