@@ -4,7 +4,6 @@ has read, and reads ids later. A sequence that turns out to have ended was then 
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, Sequence
 
 import numpy as np
@@ -42,21 +41,26 @@ class DecodeGraph:
         self.given = torch.zeros(UNIFORM + SPAN, size, dtype=torch.float64, device=network.device)
         self.turn = torch.zeros(1, dtype=torch.long, device=network.device)
         self.answers = torch.zeros(2, size, dtype=torch.float64, device=network.device)
-        self.host = torch.zeros(self.given.shape, dtype=torch.float64, pin_memory=True)
-        self.read = [torch.zeros(2, size, dtype=torch.float64, pin_memory=True) for _ in range(AHEAD)]
+        pinned = network.device.type == "cuda"
+        self.host = torch.zeros(self.given.shape, dtype=torch.float64, pin_memory=pinned)
+        self.read = [torch.zeros(2, size, dtype=torch.float64, pin_memory=pinned) for _ in range(AHEAD)]
         self.events = [torch.cuda.Event() for _ in range(AHEAD)]
         text = network.config.text_config
         self.flash = not supports(network.head_dim, text.num_attention_heads // text.num_key_value_heads)
+        self._capture(pool)
+
+    def _capture(self, pool: Any) -> None:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(2):
                 self._step()
         torch.cuda.current_stream().wait_stream(stream)
-        self.graph = torch.cuda.CUDAGraph()
+        graph = torch.cuda.CUDAGraph()
         # The learner's thread goes on meanwhile.
-        with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             self.drawn = self._step()
+        self.replay = graph.replay
 
     def load(self, runs: Sequence[Run]) -> None:
         """Another batch. Nothing of this graph may be under way."""
@@ -75,7 +79,7 @@ class DecodeGraph:
 
     def start(self, step: int) -> None:
         """Starts the next step."""
-        self.graph.replay()
+        self.replay()
         self.read[step % AHEAD].copy_(self.answers, non_blocking=True)
         self.events[step % AHEAD].record()
 

@@ -124,7 +124,7 @@ class Sampler:
         with self._answering([run.active for run in runs] + [active for actives, _ in self.owed for active in actives]):
             if runs and (not self.fast or not all(self._is_step(run) for run in runs)):
                 self.cache.reach(max(run.end for run in runs))
-                self.owed.append(self._pass(runs))
+                self._pass(runs)
                 more = self.fast and len(self.owed) < OWED and (self.waiting or any(active.prompt_left for active in self.active))
             else:
                 more = False
@@ -270,7 +270,8 @@ class Sampler:
         self.cache.settle(active.request.sequence, failed)
         return active.request
 
-    def _pass(self, runs: Sequence[Run]) -> tuple[list[Active], Drawn | None]:
+    def _pass(self, runs: Sequence[Run]) -> None:
+        """Computes them; whose prompt is complete draws an id."""
         hidden = self.passes.hidden(runs)
         for run in runs:
             run.active.held.filled = run.end
@@ -278,20 +279,19 @@ class Sampler:
         lasts = np.cumsum([run.end - run.start for run in runs]) - 1
         ready = [(run.active, last) for run, last in zip(runs, lasts) if run.active.prompt_left == 0]
         if not ready:
-            return [], None
+            return
         actives = [active for active, _ in ready]
         told = [(last, active.request.params.inverse, active.uniforms[len(active.sample.ids)], active.request.params.temperature == 0) for active, last in ready]
         rows, inverse, uniform, greedy = self.network.to_device(np.array(told, dtype=np.float64).T)
-        return actives, self.passes.draw(hidden[rows.long()], inverse.float(), uniform, greedy != 0)
+        self.owed.append((actives, self.passes.draw(hidden[rows.long()], inverse.float(), uniform, greedy != 0)))
 
     def _collect(self) -> None:
         """Reads what passes drew."""
         while self.owed:
             actives, drawn = self.owed.pop(0)
-            if drawn is not None:
-                ids, logprobs = drawn.answers.tolist()
-                live = [(i, active) for i, active in enumerate(actives) if not active.over]
-                self._take([active for _, active in live], drawn, [i for i, _ in live], ids, logprobs)
+            ids, logprobs = drawn.answers.tolist()
+            live = [(i, active) for i, active in enumerate(actives) if not active.over]
+            self._take([active for _, active in live], drawn, [i for i, _ in live], ids, logprobs)
 
     def _is_step(self, run: Run) -> bool:
         """One id in, one id drawn, nothing else asked: what graphs can do."""
