@@ -2,6 +2,7 @@
  * A function from `HttpRequest` to `Response`, served by node:http. The function knows nothing of Node. What it throws becomes an error body; a
  * client that leaves aborts the request's signal and cancels the body that was being sent.
  */
+import { setMaxListeners } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
@@ -63,6 +64,8 @@ export async function listen(options: ListenOptions): Promise<HttpServer> {
 async function serve(incoming: IncomingMessage, outgoing: ServerResponse, options: ListenOptions): Promise<void> {
   for (const [name, value] of Object.entries(options.headers ?? {})) outgoing.setHeader(name, value);
   const gone = new AbortController();
+  // A request may be many pieces of work, and each listens.
+  setMaxListeners(0, gone.signal);
   outgoing.on("close", () => {
     if (!outgoing.writableFinished) gone.abort();
   });

@@ -98,6 +98,21 @@ describe("the official SDK", () => {
     expect(new Set(words).size).toBeGreaterThan(1);
   });
 
+  test("many choices of one request are no leak of listeners to Node", async () => {
+    const warnings: Error[] = [];
+    const warn = (warning: Error) => warnings.push(warning);
+    process.on("warning", warn);
+    const { choices } = await client.chat.completions.create({
+      model: "policy",
+      messages: MESSAGES,
+      max_tokens: 2,
+      n: 20,
+    });
+    await new Promise((done) => setImmediate(done));
+    process.off("warning", warn);
+    expect([choices.length, warnings.map(({ name }) => name)]).toEqual([20, []]);
+  });
+
   test("a stop string ends an answer and is not in it, streamed or whole", async () => {
     const asked = { ...greedy, messages: MESSAGES, max_tokens: 24 };
     const full = (await client.chat.completions.create(asked)).choices[0]!.message.content!;
