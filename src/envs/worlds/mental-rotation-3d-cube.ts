@@ -11,13 +11,12 @@ import { isJsonObject, type Json } from "../../core/json.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { PythonRandom } from "../../core/random-python.ts";
 import { Canvas, type Color, type Point } from "../../images/canvas.ts";
-import { angleOf, apply, IDENTITY, type Mat3, type Vec3 } from "../../images/render3d/index.ts";
-import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
+import { apply, IDENTITY, type Mat3, type Vec3 } from "../../images/render3d/index.ts";
+import { type Action, type ActionSpec, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
-import { type Frame, planTurns, readRotation, rotationOf, SOLVERS, type Turn, turnBy } from "./rotation.ts";
+import { SOLVERS, type Turn, Turning } from "./rotation.ts";
 import { Saved } from "./saved.ts";
-import { restOf, type Script } from "./script.ts";
 
 const options = z.strictObject({
   segments: z.int().min(1).max(12).default(4),
@@ -53,18 +52,20 @@ const EDGE: Color = [0, 0, 0];
 export class MentalRotation3DCube implements World {
   readonly actions: readonly ActionSpec[];
   readonly #options: z.output<typeof options>;
+  readonly #turning: Turning;
   #shape!: Shape;
-  #secret: Turn = [0, 0, 0];
-  #start: Mat3 = IDENTITY;
-  #rotation: Mat3 = IDENTITY;
-  #moves = 0;
-  #stopped = false;
   #faces: readonly Face[] = [];
   #goal: Image | undefined;
-  #script: Script | undefined;
 
   constructor(given: z.output<typeof options>) {
     this.#options = given;
+    this.#turning = new Turning(given, {
+      right: "You stopped with both figures standing the same way.",
+      wrong: "You stopped with the right figure turned.",
+      turnFrom: (payload) => payload as unknown as Turn,
+      payloadFor: (turn) => [...turn],
+      short: "by-axis",
+    });
     const angle = (name: string) => ({ type: "real", name, min: -180, max: 180 }) as const;
     const axes = given.frame === "world" ? "the fixed axes of the room" : "the figure's own axes";
     this.actions = [
@@ -83,41 +84,22 @@ export class MentalRotation3DCube implements World {
 
   reset(seed: number): void {
     const { segments, length } = this.#options;
-    const shape = drawShape(new PythonRandom(seed), segments, length);
-    const random = new NumpyRandom(seed);
-    const angle = () => random.uniform(0, 2 * Math.PI);
-    const secret: Turn = [angle(), angle(), angle()];
-    const start = rotationOf(secret);
-    this.#begin(shape, secret, start, start, 0, false);
+    this.#turning.reset(new NumpyRandom(seed));
+    this.#begin(drawShape(new PythonRandom(seed), segments, length));
   }
 
-  #begin(shape: Shape, secret: Turn, start: Mat3, rotation: Mat3, moves: number, stopped: boolean): void {
+  #begin(shape: Shape): void {
     this.#shape = shape;
-    this.#secret = secret;
-    this.#start = start;
-    this.#rotation = rotation;
-    this.#moves = moves;
-    this.#stopped = stopped;
     this.#faces = facesOf(cellsOf(shape));
     this.#goal = undefined;
-    this.#script = undefined;
   }
 
   success(): boolean {
-    return this.#stopped && (angleOf(this.#rotation) * 180) / Math.PI <= this.#options.tolerance;
+    return this.#turning.success();
   }
 
-  act({ name, payload }: Action): Outcome {
-    if (this.#stopped) return { valid: false, feedback: "The episode is over.", reward: 0, ended: true };
-    if (name === "stop") {
-      this.#stopped = true;
-      return this.success()
-        ? { valid: true, feedback: "You stopped with both figures standing the same way.", reward: 1, ended: true }
-        : { valid: true, feedback: "You stopped with the right figure turned.", reward: 0, ended: true };
-    }
-    this.#rotation = turnBy(this.#rotation, payload as unknown as Turn, this.#options.frame);
-    this.#moves += 1;
-    return { valid: true, reward: 0, ended: false };
+  act(action: Action): Outcome {
+    return this.#turning.act(action);
   }
 
   observe(mode: ObservationMode): Observation {
@@ -128,7 +110,7 @@ export class MentalRotation3DCube implements World {
     const { panel } = this.#options;
     this.#goal ??= drawPanel(new Canvas(2 * panel, panel), 0, panel, this.#faces, IDENTITY).toImage();
     const canvas = Canvas.from(this.#goal);
-    drawPanel(canvas, panel, panel, this.#faces, this.#rotation);
+    drawPanel(canvas, panel, panel, this.#faces, this.#turning.rotation);
     return new Image(canvas.width, canvas.height, canvas.data);
   }
 
@@ -144,7 +126,7 @@ export class MentalRotation3DCube implements World {
               .join(", ")})`,
         )
         .join(" ");
-    return `cubes as they should be: ${list(IDENTITY)}\ncubes as they are: ${list(this.#rotation)}`;
+    return `cubes as they should be: ${list(IDENTITY)}\ncubes as they are: ${list(this.#turning.rotation)}`;
   }
 
   task(style: PromptStyle, mode: ObservationMode): string {
@@ -166,55 +148,21 @@ export class MentalRotation3DCube implements World {
   }
 
   solve(): Action[] {
-    if (this.#stopped) return [];
-    const { solver, frame, solverSteps } = this.#options;
-    this.#script ??= script(this.#start, planTurns(this.#start, solver, frame, solverSteps), frame);
-    const rest = restOf(this.#script, this.#moves, JSON.stringify(this.#rotation));
-    if (rest !== undefined) return rest;
-    return [...planTurns(this.#rotation, "by-axis", frame, 1).map((turn) => act("rotate", [...turn])), act("stop")];
+    return this.#turning.solve();
   }
 
   /** VisGym's `init_state`, its rotation being the present one, and what has been played since. */
   save(): Json {
-    const [secret_yaw, secret_pitch, secret_roll] = this.#secret;
-    return {
-      shape_state: { seg_lens: this.#shape.lengths, dir_indices: this.#shape.directions },
-      secret_yaw,
-      secret_pitch,
-      secret_roll,
-      current_rot: this.#rotation,
-      start_rot: this.#start,
-      moves: this.#moves,
-      stopped: this.#stopped,
-    };
+    const { lengths, directions } = this.#shape;
+    return { shape_state: { seg_lens: lengths, dir_indices: directions }, ...this.#turning.save() };
   }
 
   load(state: Json): void {
     const saved = new Saved(state, "mental_rotation_3d_cube", "shape_state, current_rot");
     const shape = readShape(saved.get("shape_state"));
-    const rotation = readRotation(saved.get("current_rot"), "current_rot");
-    const start = saved.has("start_rot") ? readRotation(saved.get("start_rot"), "start_rot") : rotation;
-    const angle = (field: string) => saved.number(field, { fallback: 0 });
-    const secret: Turn = [angle("secret_yaw"), angle("secret_pitch"), angle("secret_roll")];
-    this.#begin(
-      shape,
-      secret,
-      start,
-      rotation,
-      saved.integer("moves", { min: 0, fallback: 0 }),
-      saved.boolean("stopped"),
-    );
+    this.#turning.load(saved);
+    this.#begin(shape);
   }
-}
-
-/** A plan from turns, with the rotations that it leads through. */
-function script(start: Mat3, turns: readonly Turn[], frame: Frame): Script {
-  const rotations = [start];
-  for (const turn of turns) rotations.push(turnBy(rotations.at(-1) as Mat3, turn, frame));
-  return {
-    plan: [...turns.map((turn) => act("rotate", [...turn])), act("stop")],
-    states: rotations.map((rotation) => JSON.stringify(rotation)),
-  };
 }
 
 /** All lengths first, then the ways to go after each segment, each at a right angle to the one before; +x comes first. */

@@ -12,7 +12,6 @@ import { Image } from "../../core/image.ts";
 import type { Awaitable, Json } from "../../core/json.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import {
-  angleOf,
   apply,
   type Camera,
   IDENTITY,
@@ -22,14 +21,13 @@ import {
   Renderer,
   type Vec3,
 } from "../../images/render3d/index.ts";
-import { type Action, type ActionSpec, act, stopAction } from "../action.ts";
+import { type Action, type ActionSpec, stopAction } from "../action.ts";
 import { defineWorld } from "../define.ts";
 import { filesIn, findIn, sceneSeed, when } from "../pictures/index.ts";
 import { centred, toy } from "../pictures/toys.ts";
 import type { Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
-import { planTurns, readRotation, rotationOf, SOLVERS, type Turn, turnBy } from "./rotation.ts";
+import { SOLVERS, Turning } from "./rotation.ts";
 import { Saved } from "./saved.ts";
-import { restOf, type Script } from "./script.ts";
 
 const options = z.strictObject({
   /** In degrees. */
@@ -59,17 +57,20 @@ export class MentalRotation3DObjaverse implements World {
   readonly #options: z.output<typeof options>;
   readonly #renderer: Renderer;
   readonly #files: readonly string[] | undefined;
+  readonly #turning: Turning;
   #object = "toy:0";
-  #secret: Turn = [0, 0, 0];
-  #start: Mat3 = IDENTITY;
-  #rotation: Mat3 = IDENTITY;
-  #moves = 0;
-  #stopped = false;
   #thing: Thing | undefined;
-  #script: Script | undefined;
 
   constructor(given: z.output<typeof options>) {
     this.#options = given;
+    this.#turning = new Turning(given, {
+      right: "You stopped with both standing the same way.",
+      wrong: "You stopped with the right one turned.",
+      // A payload's first number turns about y, its second about x, its third about -z.
+      turnFrom: ([upright = 0, across = 0, clockwise = 0]) => [-clockwise, upright, across],
+      payloadFor: ([yaw, pitch, roll]) => [pitch, roll, -yaw + 0],
+      short: "axis-angle",
+    });
     this.#renderer = new Renderer(given.panel, given.panel, fitted([], IDENTITY), given.samples);
     this.#renderer.light = { direction: [0, 0, 1], intensity: 2, ambient: 0.25 };
     this.#renderer.shading = "physical";
@@ -96,40 +97,22 @@ export class MentalRotation3DObjaverse implements World {
 
   reset(seed: number): void {
     const random = new NumpyRandom(seed);
-    const angle = () => random.uniform(0, 2 * Math.PI);
-    const secret: Turn = [angle(), angle(), angle()];
-    const start = rotationOf(secret);
+    this.#turning.reset(random);
     const files = this.#files;
-    const object = files === undefined ? `toy:${seed}` : (files[random.integers(0, files.length)] as string);
-    this.#begin(object, secret, start, start, 0, false);
+    this.#begin(files === undefined ? `toy:${seed}` : (files[random.integers(0, files.length)] as string));
   }
 
-  #begin(object: string, secret: Turn, start: Mat3, rotation: Mat3, moves: number, stopped: boolean): void {
+  #begin(object: string): void {
     this.#object = object;
-    this.#secret = secret;
-    this.#start = start;
-    this.#rotation = rotation;
-    this.#moves = moves;
-    this.#stopped = stopped;
     this.#thing = undefined;
-    this.#script = undefined;
   }
 
   success(): boolean {
-    return this.#stopped && (angleOf(this.#rotation) * 180) / Math.PI <= this.#options.tolerance;
+    return this.#turning.success();
   }
 
-  act({ name, payload }: Action): Outcome {
-    if (this.#stopped) return { valid: false, feedback: "The episode is over.", reward: 0, ended: true };
-    if (name === "stop") {
-      this.#stopped = true;
-      return this.success()
-        ? { valid: true, feedback: "You stopped with both standing the same way.", reward: 1, ended: true }
-        : { valid: true, feedback: "You stopped with the right one turned.", reward: 0, ended: true };
-    }
-    this.#rotation = turnBy(this.#rotation, turnFrom(payload as number[]), this.#options.frame);
-    this.#moves += 1;
-    return { valid: true, reward: 0, ended: false };
+  act(action: Action): Outcome {
+    return this.#turning.act(action);
   }
 
   observe(mode: ObservationMode): Awaitable<Observation> {
@@ -164,7 +147,7 @@ export class MentalRotation3DObjaverse implements World {
 
   #picture({ meshes, left }: Thing): Image {
     const { panel } = this.#options;
-    const right = this.#draw(meshes, this.#rotation);
+    const right = this.#draw(meshes, this.#turning.rotation);
     const bytes = new Uint8Array(2 * panel * panel * 3);
     for (let row = 0; row < panel; row++) {
       const [from, to] = [row * panel * 3, (row + 1) * panel * 3];
@@ -183,7 +166,7 @@ export class MentalRotation3DObjaverse implements World {
           .map((value) => (Math.round(value * 100) / 100 + 0).toFixed(2))
           .join(", ")})`;
       const color = surface.color.map((value) => Math.round(value)).join(" ");
-      return `part ${i + 1} (colour ${color}): should be at ${at(IDENTITY)}, is at ${at(this.#rotation)}`;
+      return `part ${i + 1} (colour ${color}): should be at ${at(IDENTITY)}, is at ${at(this.#turning.rotation)}`;
     });
     return lines.join("\n");
   }
@@ -206,57 +189,21 @@ export class MentalRotation3DObjaverse implements World {
   }
 
   solve(): Action[] {
-    if (this.#stopped) return [];
-    const { solver, solverSteps } = this.#options;
-    this.#script ??= this.#write(planTurns(this.#start, solver, this.#options.frame, solverSteps));
-    const rest = restOf(this.#script, this.#moves, JSON.stringify(this.#rotation));
-    if (rest !== undefined) return rest;
-    const turns = planTurns(this.#rotation, "axis-angle", this.#options.frame, 1);
-    return [...turns.map((turn) => act("rotate", payloadFor(turn))), act("stop")];
-  }
-
-  #write(turns: readonly Turn[]): Script {
-    const rotations = [this.#start];
-    for (const turn of turns) rotations.push(turnBy(rotations.at(-1) as Mat3, turn, this.#options.frame));
-    return {
-      plan: [...turns.map((turn) => act("rotate", payloadFor(turn))), act("stop")],
-      states: rotations.map((rotation) => JSON.stringify(rotation)),
-    };
+    return this.#turning.solve();
   }
 
   /** VisGym's `init_state`, its rotation (four by four) being the present one, and what has been played since. */
   save(): Json {
-    const [secret_yaw, secret_pitch, secret_roll] = this.#secret;
-    return {
-      object_path: this.#object,
-      secret_yaw,
-      secret_pitch,
-      secret_roll,
-      current_rot: [...this.#rotation.map((row) => [...row, 0]), [0, 0, 0, 1]],
-      start_rot: this.#start,
-      moves: this.#moves,
-      stopped: this.#stopped,
-    };
+    const current_rot = [...this.#turning.rotation.map((row) => [...row, 0]), [0, 0, 0, 1]];
+    return { object_path: this.#object, ...this.#turning.save(), current_rot };
   }
 
   load(state: Json): void {
     const saved = new Saved(state, "mental_rotation_3d_objaverse", "object_path, current_rot");
-    const rotation = readRotation(saved.get("current_rot"), "current_rot");
-    const start = saved.has("start_rot") ? readRotation(saved.get("start_rot"), "start_rot") : rotation;
-    const angle = (field: string) => saved.number(field, { fallback: 0 });
-    const secret: Turn = [angle("secret_yaw"), angle("secret_pitch"), angle("secret_roll")];
-    const moves = saved.integer("moves", { min: 0, fallback: 0 });
-    this.#begin(saved.string("object_path"), secret, start, rotation, moves, saved.boolean("stopped"));
+    const object = saved.string("object_path");
+    this.#turning.load(saved);
+    this.#begin(object);
   }
-}
-
-/** A payload's first number turns about y, its second about x, its third about -z. */
-function turnFrom([upright = 0, across = 0, clockwise = 0]: readonly number[]): Turn {
-  return [-clockwise, upright, across];
-}
-
-function payloadFor([yaw, pitch, roll]: Turn): number[] {
-  return [pitch, roll, -yaw + 0];
 }
 
 /** Looks along -z at the box around the thing as it is turned, from as near as shows all of it. */

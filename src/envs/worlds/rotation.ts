@@ -5,8 +5,10 @@
  */
 import { EnvError } from "../../core/errors.ts";
 import { asin, atan2 } from "../../core/exact-math.ts";
-import type { Json } from "../../core/json.ts";
+import type { Json, JsonObject } from "../../core/json.ts";
+import type { NumpyRandom } from "../../core/random-numpy.ts";
 import {
+  angleOf,
   axisAngle,
   IDENTITY,
   type Mat3,
@@ -18,9 +20,13 @@ import {
   turnZ,
   type Vec3,
 } from "../../images/render3d/index.ts";
+import { type Action, act } from "../action.ts";
+import type { Outcome } from "../world.ts";
+import type { Saved } from "./saved.ts";
+import { restOf, type Script } from "./script.ts";
 
 export type Turn = readonly [yaw: number, pitch: number, roll: number];
-export type Frame = "world" | "object";
+type Frame = "world" | "object";
 
 export const SOLVERS = [
   "by-axis",
@@ -30,11 +36,118 @@ export const SOLVERS = [
   "pad3_by-axis",
   "pad3_axis-angle",
 ] as const;
-export type Solver = (typeof SOLVERS)[number];
+type Solver = (typeof SOLVERS)[number];
 
 const DEGREE = Math.PI / 180;
 
-export function rotationOf([yaw, pitch, roll]: Turn): Mat3 {
+export type TurningOptions = {
+  readonly tolerance: number;
+  readonly frame: Frame;
+  readonly solver: Solver;
+  readonly solverSteps: number;
+};
+/** How a world speaks of turns: its words, its payloads, and how its oracle goes on after it was disturbed. */
+export type TurningWays = {
+  readonly right: string;
+  readonly wrong: string;
+  turnFrom(payload: readonly number[]): Turn;
+  payloadFor(turn: Turn): number[];
+  readonly short: Solver;
+};
+
+/** An episode of turning something back: how it stands, how it stood, and whether that is right. */
+export class Turning {
+  rotation: Mat3 = IDENTITY;
+  readonly #options: TurningOptions;
+  readonly #ways: TurningWays;
+  #secret: Turn = [0, 0, 0];
+  #start: Mat3 = IDENTITY;
+  #moves = 0;
+  #stopped = false;
+  #script: Script | undefined;
+
+  constructor(options: TurningOptions, ways: TurningWays) {
+    this.#options = options;
+    this.#ways = ways;
+  }
+
+  reset(random: NumpyRandom): void {
+    const angle = () => random.uniform(0, 2 * Math.PI);
+    const secret: Turn = [angle(), angle(), angle()];
+    const start = rotationOf(secret);
+    this.#begin(secret, start, start, 0, false);
+  }
+
+  #begin(secret: Turn, start: Mat3, rotation: Mat3, moves: number, stopped: boolean): void {
+    this.#secret = secret;
+    this.#start = start;
+    this.rotation = rotation;
+    this.#moves = moves;
+    this.#stopped = stopped;
+    this.#script = undefined;
+  }
+
+  success(): boolean {
+    return this.#stopped && (angleOf(this.rotation) * 180) / Math.PI <= this.#options.tolerance;
+  }
+
+  act({ name, payload }: Action): Outcome {
+    if (this.#stopped) return { valid: false, feedback: "The episode is over.", reward: 0, ended: true };
+    if (name === "stop") {
+      this.#stopped = true;
+      const solved = this.success();
+      const feedback = solved ? this.#ways.right : this.#ways.wrong;
+      return { valid: true, feedback, reward: solved ? 1 : 0, ended: true };
+    }
+    this.rotation = turnBy(this.rotation, this.#ways.turnFrom(payload as number[]), this.#options.frame);
+    this.#moves += 1;
+    return { valid: true, reward: 0, ended: false };
+  }
+
+  solve(): Action[] {
+    if (this.#stopped) return [];
+    const { solver, frame, solverSteps } = this.#options;
+    this.#script ??= this.#write(planTurns(this.#start, solver, frame, solverSteps));
+    const rest = restOf(this.#script, this.#moves, JSON.stringify(this.rotation));
+    return rest ?? this.#plan(planTurns(this.rotation, this.#ways.short, frame, 1));
+  }
+
+  #plan(turns: readonly Turn[]): Action[] {
+    return [...turns.map((turn) => act("rotate", this.#ways.payloadFor(turn))), act("stop")];
+  }
+
+  /** A plan from turns, with the rotations that it leads through. */
+  #write(turns: readonly Turn[]): Script {
+    const rotations = [this.#start];
+    for (const turn of turns) rotations.push(turnBy(rotations.at(-1) as Mat3, turn, this.#options.frame));
+    return { plan: this.#plan(turns), states: rotations.map((rotation) => JSON.stringify(rotation)) };
+  }
+
+  /** VisGym's fields, the rotation being the present one, and what has been played since. */
+  save(): JsonObject {
+    const [secret_yaw, secret_pitch, secret_roll] = this.#secret;
+    return {
+      secret_yaw,
+      secret_pitch,
+      secret_roll,
+      current_rot: this.rotation,
+      start_rot: this.#start,
+      moves: this.#moves,
+      stopped: this.#stopped,
+    };
+  }
+
+  load(saved: Saved): void {
+    const rotation = readRotation(saved.get("current_rot"), "current_rot");
+    const start = saved.has("start_rot") ? readRotation(saved.get("start_rot"), "start_rot") : rotation;
+    const angle = (field: string) => saved.number(field, { fallback: 0 });
+    const secret: Turn = [angle("secret_yaw"), angle("secret_pitch"), angle("secret_roll")];
+    const moves = saved.integer("moves", { min: 0, fallback: 0 });
+    this.#begin(secret, start, rotation, moves, saved.boolean("stopped"));
+  }
+}
+
+function rotationOf([yaw, pitch, roll]: Turn): Mat3 {
   return multiply(turnX(roll), multiply(turnY(pitch), turnZ(yaw)));
 }
 
@@ -46,13 +159,13 @@ export function turnOf(m: Mat3): Turn {
   return [atan2(-m[0][1], m[0][0]), pitch, atan2(-m[1][2], m[2][2])];
 }
 
-export function turnBy(rotation: Mat3, degrees: Turn, frame: Frame): Mat3 {
+function turnBy(rotation: Mat3, degrees: Turn, frame: Frame): Mat3 {
   const by = rotationOf([degrees[0] * DEGREE, degrees[1] * DEGREE, degrees[2] * DEGREE]);
   return frame === "world" ? multiply(by, rotation) : multiply(rotation, by);
 }
 
 /** Turns in degrees, of one decimal, that lead from `rotation` to none. `parts`: in how many steps an `axis-angle` plan goes. */
-export function planTurns(rotation: Mat3, solver: Solver, frame: Frame, parts: number): Turn[] {
+function planTurns(rotation: Mat3, solver: Solver, frame: Frame, parts: number): Turn[] {
   const back = transpose(rotation);
   const [pad, way] = solver.includes("_") ? (solver.split("_") as [string, string]) : ["", solver];
   const tour = pad === "pad1" ? TOUR : [];
@@ -103,7 +216,7 @@ function isNone(turn: Turn): boolean {
 }
 
 /** A saved rotation: three rows of three, or four of four whose rest is left out. */
-export function readRotation(value: Json | undefined, field: string): Mat3 {
+function readRotation(value: Json | undefined, field: string): Mat3 {
   const rows = (Array.isArray(value) ? value : [])
     .slice(0, 3)
     .map((row) => (Array.isArray(row) ? row.slice(0, 3) : []));
