@@ -44,6 +44,23 @@ describe("the reader of claims", () => {
     ["No hole is above me.", ""],
     ["The goal is not above me.", ""],
     ["The goal is not far above me.", "goal above/-"],
+    ["There isn't a hole above me, but one is below me.", "hole below/-"],
+    ["Far from being on my left, the goal is on my right.", "goal -/right"],
+    ["The goal is to the upper left of me, not directly above me.", "goal above/left"],
+    // Rows and columns that are shared, however it is said.
+    ["I share a column with the goal, which is above me.", "goal above/same column"],
+    ["The goal's row is the same as mine and it is to the left.", "goal same row/left"],
+    ["The flag is upward from me, with no horizontal offset.", "goal above/same column"],
+    ["The goal is in a different column, to the right, but in the same row.", "goal same row/right"],
+    ["The goal is in the row directly above mine.", "goal above/-"],
+    ["The goal is exactly where I am.", "goal same row/same column"],
+    // Lists, and places seen from a thing.
+    ["The goal and a hole are above me.", "goal above/-, hole above/-"],
+    ["Above me are a hole and the goal.", "hole above/-, goal above/-"],
+    ["The goal has me on its left.", "goal -/right"],
+    ["The agent has the goal to its right.", "goal -/right"],
+    ["Relative to the goal I am above and to the left.", "goal below/right"],
+    ["The goal is above me; also to the left.", "goal above/left"],
     // What is no claim about a thing and the player.
     ["I move left. I push the box up. After moving up, the goal will be left of me.", "goal -/left"],
     ["The goal is in the top left corner of the board.", ""],

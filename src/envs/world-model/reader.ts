@@ -31,6 +31,10 @@ const set = (words: string) => new Set(words.split(" ").filter(Boolean));
 const PLAYER = set("i me myself you yourself player agent figure character hero we us avatar mine yours ours");
 /** These never begin a statement: "for me", "mine". */
 const OBJECT_FORMS = set("me us mine yours ours");
+const NO_SUBJECT_AFTER = set("by for through where row column");
+const AUXILIARIES = set(
+  "also now still currently then both each will would should can must may might could do does myself",
+);
 const PRONOUNS = set("it this that they which");
 const ONES = set("one another other others first second third fourth latter former");
 const UNITS = set(
@@ -733,40 +737,20 @@ class Reader {
 
   /** The player is spoken of ("I am below the box"), not in passing ("I see", "for the player"). */
   #isSubject(): boolean {
-    const word = this.#word();
-    const [bare = ""] = word.split("'");
-    if (
-      OBJECT_FORMS.has(bare) ||
-      (/'(s|ve)$/.test(word) &&
-        this.#kinds.size > 0 &&
-        !COPULAS.has(this.#word(1)) &&
-        /^(player|agent|figure)/.test(word))
-    )
-      return false;
+    const [bare = "", tail] = this.#word().split("'");
+    // "the player's left", "I've got a hole above me"
+    if (OBJECT_FORMS.has(bare) || tail === "s" || tail === "ve") return false;
     let at = this.#at - 1;
     while (DETERMINERS.has(this.#words[at]?.text ?? "")) at -= 1;
     const before = this.#words[at]?.text ?? "";
-    if (
-      LINKS.has(before) ||
-      PREPOSITIONS.has(before) ||
-      ["by", "for", "through", "where", "row", "column"].includes(before)
-    )
-      return false;
-    if (bare !== word || bare.endsWith("self")) return true;
+    if (LINKS.has(before) || PREPOSITIONS.has(before) || NO_SUBJECT_AFTER.has(before)) return false;
+    if (tail !== undefined || bare.endsWith("self")) return true;
     let next = 1;
-    while (
-      /^(also|now|still|currently|then|both|each|will|would|should|can|must|may|might|could|do|does|myself)$/.test(
-        this.#word(next),
-      ) ||
-      isNegation(this.#word(next))
-    )
-      next += 1;
+    while (AUXILIARIES.has(this.#word(next)) || isNegation(this.#word(next))) next += 1;
     const verb = this.#word(next);
-    if (verb === "have" || verb === "has" || verb === "share" || verb === "shares")
-      return this.#figure === undefined && verb.startsWith("share");
-    return (
-      (COPULAS.has(verb) && verb !== "there" && verb !== "found") || next > 1 || ["occupy", "have", "'m"].includes(verb)
-    );
+    if (/^shares?$/.test(verb)) return this.#figure === undefined;
+    if (/^(have|has|there|found)$/.test(verb)) return false;
+    return COPULAS.has(verb) || next > 1 || verb === "occupy";
   }
 
   /** "The goal is above me. The goal is left of me." speaks of one goal, as long as the one does not deny the other. */
