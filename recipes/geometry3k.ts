@@ -1,6 +1,6 @@
 /**
- * geometry3k after SkyRL: a diagram, a tool that scores answers, and a second try. The model finds an angle in a 64×64 picture (four tokens); the verdict tells whether the right number is
- * larger or smaller. The warm start imitates a player who guesses in half of the turns; reward then separates looking from guessing.
+ * geometry3k after SkyRL: a diagram, a tool that scores answers, and a second try. A line crosses two parallels, and the model finds the angle marked x in a 64×64 picture (four tokens); the
+ * verdict tells whether the right number is larger or smaller. The warm start imitates a player who guesses, wrongly, in six turns of ten; reward then separates looking from guessing.
  */
 import { defineRecipe } from "saccade";
 
@@ -11,10 +11,10 @@ export default defineRecipe({
     {
       env: "geometry3k",
       options: {
-        kinds: ["angles"],
+        kinds: ["parallels"],
         size: 64,
-        step: 15,
-        turn: 4,
+        step: 5,
+        turn: 6,
         choices: 0,
         verdict: "direction",
         form: "tags",
@@ -25,7 +25,7 @@ export default defineRecipe({
   ],
   warmStart: {
     episodes: 32_000,
-    noise: 0.5,
+    noise: 0.6,
     batch: 8,
     optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.002 },
   },
