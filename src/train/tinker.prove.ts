@@ -26,11 +26,11 @@ afterEach(async () => {
 });
 
 /** `saccade serve` on a free port; its address. */
-async function serve(model: string): Promise<string> {
+async function serve(model: string, engine: object): Promise<string> {
   const store = join(root, "store");
   await mkdir(store);
   const cli = fileURLToPath(new URL("../../dist/cli.js", import.meta.url));
-  const options = ["--model", model, "--store", store, "--port", "0"];
+  const options = ["--model", model, "--store", store, "--port", "0", "--engine", JSON.stringify(engine)];
   const child = spawn(process.execPath, [cli, "serve", ...options], { stdio: ["ignore", "pipe", "inherit"] });
   served = child;
   return new Promise((up, failed) => {
@@ -39,9 +39,10 @@ async function serve(model: string): Promise<string> {
   });
 }
 
-async function twice(recipe: Recipe, model: string) {
-  const url = await serve(model);
-  const here = { ...recipe, model, engine: { name: "native" } };
+async function twice(recipe: Recipe, model: string, threads?: number) {
+  const engine = { name: "native", ...(threads !== undefined && { threads }) };
+  const url = await serve(model, engine);
+  const here = { ...recipe, model, engine };
   await train({ recipe: here, folder: join(root, "here") });
   await train({ recipe: { ...here, engine: { name: "tinker", url } }, folder: join(root, "there") });
   const [mine, theirs] = await Promise.all(["here", "there"].map((name) => loadEvents(join(root, name))));
@@ -49,9 +50,17 @@ async function twice(recipe: Recipe, model: string) {
 }
 
 test("the quickstart over the Tinker API has the losses of the one in this process, and its success", async () => {
+  // A part of the run, where time is short.
+  const share = Number(process.env.SACCADE_QUICKSTART_SHARE ?? 1);
+  const { warmStart, steps, evaluate } = loadRecipe("quickstart");
   const adamw = { name: "adamw", adamLearningRate: undefined } as const;
   const whole = loadRecipe("quickstart", {
-    warmStart: { optimizer: { ...adamw, learningRate: 0.003 } },
+    steps: Math.round(share * steps),
+    evaluate: { every: Math.round(share * evaluate.every) },
+    warmStart: {
+      episodes: Math.round(share * (warmStart?.episodes ?? 0)),
+      optimizer: { ...adamw, learningRate: 0.003 },
+    },
     optimizer: { ...adamw, learningRate: 0.0005 },
     loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28, entropy: 0 },
   });
@@ -78,7 +87,7 @@ test("the quickstart over the Tinker API has the losses of the one in this proce
   expect(Math.abs(last(mine) - last(theirs))).toBeLessThanOrEqual(0.03);
 });
 
-test("`micro` trains at 0.7 of the speed in this process, or more", async () => {
+test("`micro` on two threads trains at 0.7 of the speed in this process, or more", async () => {
   const quick = loadRecipe("quickstart");
   const model = join(root, "model");
   await createFolder(model, { preset: "micro", seed: 0 });
@@ -97,7 +106,7 @@ test("`micro` trains at 0.7 of the speed in this process, or more", async () => 
     sight: { every: 0 },
     rollout: { live: 64 },
   });
-  const [mine, theirs] = await twice(recipe, model);
+  const [mine, theirs] = await twice(recipe, model, 2);
   // The first step compiles and fills caches.
   const seconds = (events: typeof mine) => {
     const steps = events.filter(({ kind }) => kind === "train");

@@ -93,11 +93,11 @@ afterAll(async () => {
 const RENDERER = "qwen3_vl_instruct";
 
 describe("supervised recipes", () => {
-  const plain = { log_path: "LOG", learning_rate: 5e-3, max_steps: 16 };
+  const plain = { log_path: "LOG", learning_rate: 2e-3, max_steps: 12 };
   test.each<[string, Settings]>([
     ["sl_loop", { ...plain, batch_size: 16 }],
     // Its batch of 128 is fixed: two a time through the data.
-    ["sl_basic", { ...plain, num_epochs: 8, eval_every: 4 }],
+    ["sl_basic", { ...plain, num_epochs: 6, eval_every: 4 }],
     ["chat_sl.train", { ...plain, batch_size: 16, eval_every: 4, save_every: 5, rolling_save_every: 2 }],
     [
       "prompt_distillation.train",
