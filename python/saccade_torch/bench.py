@@ -104,7 +104,7 @@ def picture(seed: int) -> Frame:
     random = np.random.default_rng(seed)
     coarse = random.integers(0, 256, (SIDE // 32, SIDE // 32, 3), dtype=np.uint8)
     pixels = np.repeat(np.repeat(coarse, 32, 0), 32, 1) ^ random.integers(0, 32, (SIDE, SIDE, 3), dtype=np.uint8)
-    return pixel_frame(f"picture {seed}", SIDE, SIDE, pixels.tobytes())
+    return pixel_frame(f"picture {seed}", SIDE, SIDE, torch.from_numpy(pixels).flatten())
 
 
 class Episodes:

@@ -9,9 +9,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from typing import Sequence
+from typing import Any, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,6 +25,10 @@ class Frame:
     key: str
     pixels: Tensor
     grid: tuple[int, int] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """To another rank travels this picture, not all that it came in with."""
+        return Frame, (self.key, self.pixels.clone(), self.grid)
 
 
 @dataclass(frozen=True)
@@ -126,13 +129,14 @@ class FrameStore:
             return [self._frames[key] for key in keys]
 
 
-def pixel_frame(key: str, height: int, width: int, data: bytes) -> Frame:
+def pixel_frame(key: str, height: int, width: int, data: Tensor) -> Frame:
+    """Of bytes that nobody writes to."""
     if len(data) != height * width * 3:
         raise DataError(f"A {width}×{height} RGB picture has {height * width * 3} bytes, but {len(data)} came.")
-    return Frame(key, torch.from_numpy(np.frombuffer(data, dtype=np.uint8).copy().reshape(height, width, 3)))
+    return Frame(key, data.view(height, width, 3))
 
 
-def feature_frame(key: str, grid: Sequence[int], dtype: str, data: bytes) -> Frame:
+def feature_frame(key: str, grid: Sequence[int], dtype: str, data: Tensor) -> Frame:
     """Processed patches, as a renderer made them."""
     types = {"uint8": torch.uint8, "bfloat16": torch.bfloat16, "float32": torch.float32}
     if dtype not in types:
@@ -140,5 +144,5 @@ def feature_frame(key: str, grid: Sequence[int], dtype: str, data: bytes) -> Fra
     time, height, width = grid
     if time != 1:
         raise DataError(f"Features of {time} frames are a film; only pictures are supported.")
-    values = torch.frombuffer(bytearray(data), dtype=types[dtype])
-    return Frame(key, values.reshape(height * width, -1), (height, width))
+    # Copied: a number of several bytes must not begin anywhere.
+    return Frame(key, data.clone().view(types[dtype]).reshape(height * width, -1), (height, width))

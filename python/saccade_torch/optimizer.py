@@ -7,7 +7,7 @@ Both keep their state under the same names: `first` (of matrices under Muon, the
 from __future__ import annotations
 
 import re
-from typing import Any, Iterator, Literal, Mapping
+from typing import Any, Iterator, Literal, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,8 @@ from .sharding import like, whole
 Group = Literal["vision", "merger", "language", "embedding", "head", "lora"]
 QUINTIC = (3.4445, -4.775, 2.0315)
 NEWTON_SCHULZ_STEPS = 5
+MOST_TOGETHER = 2**26
+"""Numbers that are orthogonalised at once: more would only take memory."""
 Options = Mapping[str, Any]
 
 
@@ -73,8 +75,7 @@ class Optimizer:
             rate = rate_of(group, matrix, options)
             decay = options.get("weightDecay", 0.0) if matrix else 0.0
             if options["name"] == "muon" and matrix:
-                for name in names:
-                    self._muon(name, rate, decay, options.get("momentum", 0.95))
+                self._muon(names, rate, decay, options.get("momentum", 0.95))
             else:
                 self._adamw(names, rate, decay, options)
 
@@ -90,16 +91,21 @@ class Optimizer:
         )  # fmt: skip
 
     @torch.no_grad()
-    def _muon(self, name: str, rate: float, decay: float, beta: float) -> None:
-        parameter, momentum = self.parameters[name], self.first[name]
-        gradient = parameter.grad
-        momentum.mul_(beta).add_(gradient)
-        direction = whole(torch.add(gradient, momentum, alpha=beta))
-        moved = orthogonalize(direction, self.muon_dtype)
-        rows, columns = moved.shape
+    def _muon(self, names: list[str], rate: float, decay: float, beta: float) -> None:
+        parameters = [self.parameters[name] for name in names]
+        momenta = [self.first[name] for name in names]
+        gradients = [parameter.grad for parameter in parameters]
+        torch._foreach_mul_(momenta, beta)
+        torch._foreach_add_(momenta, gradients)
+        directions = torch._foreach_add(gradients, momenta, alpha=beta)
         if decay != 0:
-            parameter.mul_(1 - rate * decay)
-        parameter.add_(like(moved.to(parameter.dtype), parameter), alpha=-rate * max(1.0, rows / columns) ** 0.5)
+            torch._foreach_mul_(parameters, 1 - rate * decay)
+        for batch in alike(parameters):
+            moved = orthogonalize(torch.stack([whole(directions[i]) for i in batch]), self.muon_dtype)
+            rows, columns = moved.shape[1:]
+            for i, one in zip(batch, moved):
+                parameter = parameters[i]
+                parameter.add_(like(one.to(parameter.dtype), parameter), alpha=-rate * max(1.0, rows / columns) ** 0.5)
 
     def _gradients(self) -> Iterator[tuple[str, Tensor]]:
         """A parameter that no loss reached has a gradient of zeros, as if it had been reached."""
@@ -109,18 +115,29 @@ class Optimizer:
             yield name, parameter.grad
 
 
-def orthogonalize(matrix: Tensor, dtype: torch.dtype) -> Tensor:
-    """The nearest matrix with singular values about 1 (0.7 to 1.2), by Newton–Schulz on the smaller side."""
-    x = matrix / (matrix.norm() + 1e-7)
+def alike(matrices: Sequence[Tensor]) -> list[list[int]]:
+    """Indexes of matrices of one shape, in batches: a small model has many small ones, and starting a product costs more than the product."""
+    batches: dict[tuple[int, ...], list[list[int]]] = {}
+    for i, matrix in enumerate(matrices):
+        found = batches.setdefault(tuple(matrix.shape), [[]])
+        if found[-1] and (len(found[-1]) + 1) * matrix.numel() > MOST_TOGETHER:
+            found.append([])
+        found[-1].append(i)
+    return [batch for found in batches.values() for batch in found]
+
+
+def orthogonalize(matrices: Tensor, dtype: torch.dtype) -> Tensor:
+    """[count, rows, columns]: the nearest matrices with singular values about 1 (0.7 to 1.2), by Newton–Schulz on the smaller side."""
+    x = matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)
     x = x.to(dtype)
-    tall = x.shape[0] > x.shape[1]
+    tall = x.shape[1] > x.shape[2]
     if tall:
-        x = x.T
+        x = x.mT
     a, b, c = QUINTIC
     for _ in range(NEWTON_SCHULZ_STEPS):
-        gram = x @ x.T
-        x = a * x + (b * gram + c * gram @ gram) @ x
-    return x.T if tall else x
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
 
 
 def clip_scale(grad_norm: float, most: float | None) -> float:

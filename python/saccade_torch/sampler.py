@@ -71,7 +71,7 @@ class Sampler:
     def submit(self, request: Request) -> None:
         try:
             self.network.check(request.input)
-            if any(other.sequence == request.sequence for other in self._requests()):
+            if any(other.sequence == request.sequence for other in self.requests()):
                 raise EngineError(f'Sequence "{request.sequence}" is already sampling. Wait for it, or name another sequence.')
             if self.network.context - len(request.input.ids) < 1:
                 raise EngineError(
@@ -96,7 +96,7 @@ class Sampler:
 
     def close(self) -> None:
         problem = EngineError("The sampler was closed while it sampled. Close it when its samples are done.")
-        for request in self._requests():
+        for request in self.requests():
             request.done(problem)
         self.waiting.clear()
         self.active.clear()
@@ -190,7 +190,7 @@ class Sampler:
         self.flight = None
         self.owed.clear()
 
-    def _requests(self) -> list[Request]:
+    def requests(self) -> list[Request]:
         return [*self.waiting, *(active.request for active in self.active)]
 
     def _admit(self) -> None:

@@ -20,7 +20,7 @@ import threading
 import traceback
 import uuid
 from pathlib import Path
-from typing import Any, Awaitable, Callable
+from typing import Any, Awaitable, Callable, Sequence
 
 import torch
 from aiohttp import web
@@ -30,7 +30,7 @@ from .errors import ConfigError, SaccadeError
 from .worker import Worker
 
 FOLDER_OPS = ("open_learner", "open_sampler", "export", "checkpoint", "restore")
-SAMPLER_OPS = ("sample", "score", "offer", "give", "release", "close_sampler")
+SAMPLER_OPS = ("abort", "score", "offer", "give", "release", "close_sampler")
 MOST_BODY = 2 * 1024**3
 BUNDLE = "bundle:"
 """A folder that begins with this lies among the files that travelled."""
@@ -83,21 +83,21 @@ class Server:
         )
 
     async def _frames(self, request: web.Request) -> web.StreamResponse:
-        given = wire.unpack(await request.read())
-        self.worker.frames.put([wire.read_frame(frame) for frame in given["frames"]])
+        _, frames = wire.read_request(await whole(request))
+        self.worker.frames.put(frames)
         return reply({})
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
-        given = wire.unpack(await request.read())
-        self.worker.frames.put([wire.read_frame(frame) for frame in given.pop("frames", ())])
+        given, frames = wire.read_request(await whole(request))
+        self.worker.frames.put(frames)
         op = given["op"]
         if given.get("instance") not in (None, self.instance):
             # Numbers of learners and samplers begin anew with each process.
             return reply({"error": {"name": "OtherInstance", "message": "This worker was started anew."}}, 409)
         if op in FOLDER_OPS:
             given |= {name: self._place(given[name]) for name in ("folder", "base") if given.get(name)}
-        if op == "sample" and given.get("stream"):
-            return await self._stream(request, given)
+        if op == "sample":
+            return await self._sample(request, given)
         if op in SAMPLER_OPS:
             return reply(await self.worker.sampler_call(op, given))
         if op == "open_learner":
@@ -109,24 +109,23 @@ class Server:
         # A caller that hangs up does not stop what changes weights: it may ask again for the answer.
         return reply(await asyncio.shield(asyncio.ensure_future(work)))
 
-    async def _stream(self, request: web.Request, given: dict[str, Any]) -> web.StreamResponse:
-        """Ids as they are drawn: messages behind their length in four bytes; the last one is the sample."""
+    async def _sample(self, request: web.Request, given: dict[str, Any]) -> web.StreamResponse:
+        """Many at once: messages behind their length in four bytes, each as soon as it is known; `of` says which of the asked it answers."""
+        said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        asked = self.worker.sample(given, said.put_nowait)
         response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
-        await response.prepare(request)
-        queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        work = asyncio.ensure_future(self.worker.sampler_call("sample", given, lambda id, logprob: queue.put_nowait({"id": id, "logprob": logprob})))
         try:
-            while not work.done() or not queue.empty():
-                nextone = asyncio.ensure_future(queue.get())
-                await asyncio.wait({work, nextone}, return_when=asyncio.FIRST_COMPLETED)
-                if nextone.done():
-                    await send(response, nextone.result())
-                else:
-                    nextone.cancel()
-            problem = work.exception()
-            await send(response, wire.error_body(problem) if problem else work.result())
-        except asyncio.CancelledError:
-            work.cancel()
+            await response.prepare(request)
+            left = len(asked)
+            while left:
+                messages = [await said.get()]
+                while not said.empty():
+                    messages.append(said.get_nowait())
+                left -= sum("id" not in message for message in messages)
+                await send(response, messages)
+        except BaseException:
+            # The caller hung up.
+            self.worker.abort(given["sampler"], asked)
             raise
         await response.write_eof()
         return response
@@ -199,6 +198,19 @@ def reply(body: Any, status: int = 200) -> web.Response:
     return web.Response(body=wire.pack(body), status=status, content_type="application/msgpack")
 
 
-async def send(response: web.StreamResponse, body: Any) -> None:
-    data = wire.pack(body)
-    await response.write(len(data).to_bytes(4, "little") + data)
+async def whole(request: web.Request) -> bytearray:
+    """The body, in a place of its own: aiohttp's `read` copies it twice, and pictures are most of it."""
+    size = request.content_length
+    if size is None or size > MOST_BODY:
+        raise web.HTTPRequestEntityTooLarge(MOST_BODY, size or MOST_BODY + 1)
+    data = bytearray(size)
+    at = 0
+    async for part in request.content.iter_any():
+        data[at : at + len(part)] = part
+        at += len(part)
+    return data
+
+
+async def send(response: web.StreamResponse, messages: Sequence[Any]) -> None:
+    parts = [wire.pack(message) for message in messages]
+    await response.write(b"".join(piece for part in parts for piece in (len(part).to_bytes(4, "little"), part)))

@@ -9,6 +9,8 @@ from typing import Any, Mapping, Sequence
 
 import msgpack
 import numpy as np
+import torch
+from torch import Tensor
 
 from .errors import DataError, MissingFrames, SaccadeError, out_of_memory
 from .frames import Frame, FrameStore, feature_frame, pixel_frame
@@ -23,11 +25,32 @@ def pack(value: Any) -> bytes:
     return msgpack.packb(value, use_bin_type=True)  # type: ignore[no-any-return]
 
 
-def unpack(data: bytes) -> Any:
+def unpack(data: bytes | memoryview) -> Any:
     try:
         return msgpack.unpackb(data, raw=False, strict_map_key=False, max_bin_len=2**31 - 1)
     except (ValueError, msgpack.UnpackException) as problem:
         raise DataError(f"The body is not msgpack ({problem}). Use the same version of saccade on both sides.") from None
+
+
+def read_request(data: bytearray) -> tuple[dict[str, Any], list[Frame]]:
+    """The head of a request, and the pictures behind it, whose bytes stay where they came in."""
+    behind = 4 + int.from_bytes(data[:4], "little")
+    head = unpack(memoryview(data)[4:behind])
+    frames = []
+    named = head.pop("frames")
+    # One tensor for all: making one of a buffer takes longer than cutting it.
+    pixels = torch.frombuffer(data, dtype=torch.uint8) if named else None
+    for given in named:
+        assert pixels is not None
+        frames.append(read_frame(given, pixels[behind : behind + given["bytes"]]))
+        behind += given["bytes"]
+    return head, frames
+
+
+def request(body: Body, frames: Sequence[tuple[Body, bytes]] = ()) -> bytes:
+    """As the TypeScript half writes it."""
+    head = pack({**body, "frames": [{**about, "bytes": len(data)} for about, data in frames]})
+    return b"".join([len(head).to_bytes(4, "little"), head, *(data for _, data in frames)])
 
 
 def read_tokens(given: Sequence[Body], frames: FrameStore) -> list[Tokens]:
@@ -51,10 +74,10 @@ def read_data(given: Sequence[Body], frames: FrameStore) -> list[Datum]:
     ]
 
 
-def read_frame(given: Body) -> Frame:
+def read_frame(given: Body, data: Tensor) -> Frame:
     if "grid" in given:
-        return feature_frame(given["key"], given["grid"], given["dtype"], given["data"])
-    return pixel_frame(given["key"], given["height"], given["width"], given["data"])
+        return feature_frame(given["key"], given["grid"], given["dtype"], data)
+    return pixel_frame(given["key"], given["height"], given["width"], data)
 
 
 def sample_body(sample: Sample, version: int) -> dict[str, Any]:

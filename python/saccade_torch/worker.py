@@ -10,7 +10,7 @@ import traceback
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Collection, Mapping
 
 from . import wire
 from .adapters import LoraSpec
@@ -18,11 +18,15 @@ from .draw import SamplingParams
 from .errors import EngineError, SaccadeError
 from .frames import FrameStore
 from .learner import Learner, Settings, open_frozen
+from .network import Tokens
 from .ranks import Leader, tell
 from .sampler import Request, Sample, Sampler
 from .transfer import Offer
 
 Body = Mapping[str, Any]
+
+
+NO_SAMPLER = "This sampler is not here: it was closed, or the worker was started anew. Publish or open another."
 
 
 class SamplerThread(threading.Thread):
@@ -189,15 +193,16 @@ class Worker:
         await self.learn(plain[op])
         return {}
 
-    async def sampler_call(self, op: str, given: Body, on_token: Callable[[int, float], None] | None = None) -> dict[str, Any]:
+    async def sampler_call(self, op: str, given: Body) -> dict[str, Any]:
         entry = self.samplers.get(given["sampler"])
         if entry is None:
-            if op in ("release", "close_sampler"):
+            if op in ("abort", "release", "close_sampler"):
                 return {}
-            raise EngineError("This sampler is not here: it was closed, or the worker was started anew. Publish or open another.")
+            raise EngineError(NO_SAMPLER)
         sampler = entry.sampler
-        if op == "sample":
-            return await self._sample(sampler, given, on_token)
+        if op == "abort":
+            self.abort(given["sampler"], [given["sequence"]])
+            return {}
         if op == "score":
             data = wire.read_data(given["data"], self.frames)
             return {"scores": [wire.raw(a) for a in await self.on_sampler(lambda: sampler.score(data))]}
@@ -223,26 +228,51 @@ class Worker:
             return {}
         raise EngineError(f"A sampler has no {op}. Use the same version of saccade on both sides.")
 
-    async def _sample(self, sampler: Sampler, given: Body, on_token: Callable[[int, float], None] | None) -> dict[str, Any]:
+    def sample(self, given: Body, say: Callable[[dict[str, Any]], None]) -> list[str]:
+        """Asks for samples, and gives the names of their sequences. What becomes of each is said as it is known, on the loop that asked."""
+        entry = self.samplers.get(given["sampler"])
+        if entry is None:
+            raise EngineError(NO_SAMPLER)
+        asked, sampler = given["asked"], entry.sampler
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Sample] = loop.create_future()
-        (row,) = wire.read_tokens([given["input"]], self.frames)
-        tell = None if on_token is None else lambda id, logprob: loop.call_soon_threadsafe(on_token, id, logprob)
+        tell = lambda message: loop.call_soon_threadsafe(say, message)  # noqa: E731
 
-        def done(result: Sample | BaseException) -> None:
-            failed = isinstance(result, BaseException)
-            loop.call_soon_threadsafe(_settle, future, None if failed else result, result if failed else None)
+        def request(of: int, one: Body, row: Tokens) -> Request:
+            def done(result: Sample | BaseException) -> None:
+                if isinstance(result, Sample):
+                    counts = {"cached": result.cached, "prefilled": len(row.ids) - result.cached}
+                    tell({"of": of, **wire.sample_body(result, sampler.version), **counts})
+                else:
+                    if not isinstance(result, SaccadeError):
+                        traceback.print_exception(result)
+                    tell({"of": of, **wire.error_body(result)})
 
-        request = Request(given["sequence"], row, SamplingParams.read(given["params"]), done, tell)
-        self.sampling.do(lambda: sampler.submit(request))
-        try:
-            sample = await future
-        except asyncio.CancelledError:
-            # The caller hung up.
-            self.sampling.do(lambda: sampler.abort(request))
-            raise
-        body = wire.sample_body(sample, sampler.version)
-        return {**body, "cached": sample.cached, "prefilled": len(row.ids) - sample.cached}
+            on_token = (lambda id, logprob: tell({"of": of, "id": id, "logprob": logprob})) if one["stream"] else None
+            return Request(one["sequence"], row, SamplingParams.read(one["params"]), done, on_token)
+
+        rows = wire.read_tokens([one["input"] for one in asked], self.frames)
+        requests = [request(of, one, row) for of, (one, row) in enumerate(zip(asked, rows))]
+
+        def submit() -> None:
+            for one in requests:
+                sampler.submit(one)
+
+        self.sampling.do(submit)
+        return [one.sequence for one in requests]
+
+    def abort(self, id: int, sequences: Collection[str]) -> None:
+        """Nobody waits for these any more."""
+        entry = self.samplers.get(id)
+        if entry is None:
+            return
+
+        def job() -> None:
+            for request in entry.sampler.requests():
+                if request.sequence in sequences:
+                    entry.sampler.abort(request)
+                    request.done(EngineError("This sample was broken off."))
+
+        self.sampling.do(job)
 
     def stats(self) -> dict[str, Any]:
         sums: dict[str, int] = {"encoded": 0}

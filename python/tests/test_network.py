@@ -86,8 +86,8 @@ def test_patches_equal_the_processor_of_transformers(folders):
         assert torch.equal(network.format.patches([frame], CPU), want)
         grid = (1, *network.format.grid(frame))
         # The same picture as a renderer hands it over: normalised numbers, or bytes in the order of patches.
-        ready = feature_frame("ready", grid, "float32", want.numpy().tobytes())
-        raw = feature_frame("raw", grid, "uint8", ((want * 0.5 + 0.5) * 255).round().byte().numpy().tobytes())
+        ready = feature_frame("ready", grid, "float32", want.flatten().view(torch.uint8))
+        raw = feature_frame("raw", grid, "uint8", ((want * 0.5 + 0.5) * 255).round().byte().flatten())
         for processed in (ready, raw):
             assert network.format.tokens(processed) == network.format.tokens(frame)
             assert torch.equal(network.format.patches([processed], CPU), want)

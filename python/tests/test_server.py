@@ -36,15 +36,24 @@ class Client:
             return answer.read()
 
     def call(self, op: str, **given) -> dict:
-        return wire.unpack(self.send("POST", "/call", wire.pack({"op": op, **given})))
+        return wire.unpack(self.send("POST", "/call", wire.request({"op": op, **given})))
 
     def show(self, *rows: Tokens) -> None:
         frames = {span.frame.key: span.frame for row in rows for span in row.spans}
         bodies = [
-            {"key": key, "height": frame.pixels.shape[0], "width": frame.pixels.shape[1], "data": frame.pixels.numpy().tobytes()}
+            ({"key": key, "height": frame.pixels.shape[0], "width": frame.pixels.shape[1]}, frame.pixels.numpy().tobytes())
             for key, frame in frames.items()
         ]
-        self.send("POST", "/frames", wire.pack({"frames": bodies}))
+        self.send("POST", "/frames", wire.request({}, bodies))
+
+    def sample(self, sampler: int, *asked: dict) -> list[dict]:
+        stream = self.send("POST", "/call", wire.request({"op": "sample", "sampler": sampler, "asked": list(asked)}))
+        messages = []
+        while len(stream) > 4:
+            size = int.from_bytes(stream[:4], "little")
+            messages.append(wire.unpack(stream[4 : 4 + size]))
+            stream = stream[4 + size :]
+        return messages
 
 
 def body(item: Datum) -> dict:
@@ -95,18 +104,17 @@ def test_a_learner_and_its_sampler_over_the_wire_are_those_in_process(client, fo
     published = client.call("publish", learner=learner, call=2)
     row = tokens(1, 1)
     client.show(row)
-    asked = dict(sampler=published["sampler"], sequence="a", input=row_body(row), params={"maxTokens": 5, "temperature": 1, "seed": 1})
-    sample = client.call("sample", **asked)
+    asked = {"sequence": "a", "input": row_body(row), "params": {"maxTokens": 5, "temperature": 1, "seed": 1}, "stream": False}
+    (sample,) = client.sample(published["sampler"], asked)
     assert sample["version"] == 1 and len(wire.ints(sample["ids"])) == 5
-    stream = client.send("POST", "/call", wire.pack({"op": "sample", "stream": True, **asked}))
-    parts = []
-    while stream:
-        size = int.from_bytes(stream[:4], "little")
-        parts.append(wire.unpack(stream[4 : 4 + size]))
-        stream = stream[4 + size :]
-    assert [part["id"] for part in parts[:-1]] == list(wire.ints(sample["ids"])) == list(wire.ints(parts[-1]["ids"]))
+    twice = client.sample(published["sampler"], {**asked, "stream": True}, {**asked, "sequence": "b"}, {**asked, "sequence": "b"})
+    drawn = [message["id"] for message in twice if "id" in message]
+    ends = {message["of"]: message for message in twice if "id" not in message}
+    assert drawn == list(wire.ints(sample["ids"])) == list(wire.ints(ends[0]["ids"])) == list(wire.ints(ends[1]["ids"]))
+    assert "already sampling" in ends[2]["error"]["message"]
     client.call("close_sampler", sampler=published["sampler"])
-    assert client.call("sample", **asked)["error"]["name"] == "EngineError"
+    gone = client.send("POST", "/call", wire.request({"op": "sample", "sampler": published["sampler"], "asked": [asked]}))
+    assert wire.unpack(gone)["error"]["name"] == "EngineError"
 
 
 def test_a_call_that_is_sent_again_is_done_once(client, folders):

@@ -69,7 +69,7 @@ def qwen25(tied: bool) -> Qwen2_5_VLConfig:
 
 def picture(seed: int, tokens_h: int, tokens_w: int, side: int = 16) -> Frame:
     data = np.random.default_rng(seed).integers(0, 256, tokens_h * side * tokens_w * side * 3, dtype=np.uint8)
-    return pixel_frame(f"picture {seed}", tokens_h * side, tokens_w * side, data.tobytes())
+    return pixel_frame(f"picture {seed}", tokens_h * side, tokens_w * side, torch.from_numpy(data).flatten())
 
 
 PICTURES = [picture(i, h, w) for i, (h, w) in enumerate([(1, 1), (2, 3), (3, 1), (4, 3), (2, 2)])]

@@ -231,6 +231,8 @@ export interface Sampler {
 }
 
 export interface Learner {
+  /** These will be learned from soon: an engine that is far away takes their pictures meanwhile. */
+  ahead?(data: readonly Datum[]): void;
   forward(data: readonly Datum[]): Promise<Forward[]>;
   /** Gradients add up until `step` or `discard`. */
   forwardBackward(data: readonly Datum[], loss: Loss): Promise<LossReport>;

@@ -12,6 +12,10 @@ type AddedToken = { readonly id: number; readonly content: string; readonly spec
 
 export type DecodeOptions = { /** Leave special tokens out (default: keep them). */ readonly skipSpecial?: boolean };
 
+/** Texts whose ids are remembered: how many, and how long one may be. */
+const MOST_KNOWN = 4096;
+const LONGEST_KNOWN = 512;
+
 export class Tokenizer {
   /** Ids are `0..size-1`. */
   readonly size: number;
@@ -21,6 +25,7 @@ export class Tokenizer {
   readonly #added = new Map<number, AddedToken>();
   readonly #splitSpecial: RegExp | undefined;
   readonly #bytes = new Map<number, Uint8Array>();
+  readonly #known = new Map<string, readonly number[]>();
 
   /** Takes the JSON of `tokenizer.json` and `tokenizer_config.json`; `file` begins the messages. */
   constructor(json: unknown, config: unknown = {}, file = "tokenizer.json") {
@@ -104,8 +109,15 @@ export class Tokenizer {
     return id;
   }
 
-  #encodePlain(text: string): number[] {
-    return text === "" ? [] : this.#plain.encode(text, { add_special_tokens: false }).ids;
+  /** Worlds and replies say the same short things over and over. */
+  #encodePlain(text: string): readonly number[] {
+    const known = this.#known.get(text);
+    if (known !== undefined) return known;
+    const ids: readonly number[] = text === "" ? [] : this.#plain.encode(text, { add_special_tokens: false }).ids;
+    if (text.length > LONGEST_KNOWN) return ids;
+    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
+    this.#known.set(text, ids);
+    return ids;
   }
 
   #bytesOf(id: number): Uint8Array {

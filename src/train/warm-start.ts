@@ -46,20 +46,26 @@ export async function warmStart(options: WarmStartOptions): Promise<boolean> {
   const batchAt = (update: number) => source.batch(Math.floor(update / perEpoch), update % perEpoch);
   const decisions = new TaughtDecisions(options.model);
   let skipped = 0;
-  let next = options.from < total ? batchAt(options.from) : undefined;
+  const prepare = async (update: number) => {
+    const imitated = await batchAt(update);
+    const sequences = imitated.map(({ sequence }) => sequence);
+    const data = sftBatch(sequences);
+    policy.ahead?.(data);
+    return { imitated, sequences, data };
+  };
+  let next = options.from < total ? prepare(options.from) : undefined;
   for (let done = options.from; done < total; done++) {
     if (signal?.aborted) {
       await options.onStop();
       return false;
     }
-    const imitated = await (next as Promise<Imitated[]>);
-    const sequences = imitated.map(({ sequence }) => sequence);
+    const { imitated, sequences, data } = await (next as ReturnType<typeof prepare>);
     const started = performance.now();
-    const work = policy.forwardBackward(sftBatch(sequences), { name: "cross_entropy" });
+    const work = policy.forwardBackward(data, { name: "cross_entropy" });
     // Submitted together: an engine that is far away is waited for once.
     const moving = policy.step(scheduled(plan.optimizer, { schedule, steps: total }, done + 1));
     moving.catch(() => undefined);
-    next = done + 1 < total ? batchAt(done + 1) : undefined;
+    next = done + 1 < total ? prepare(done + 1) : undefined;
     // Its error is met where it is awaited.
     next?.catch(() => undefined);
     const report = await work;

@@ -8,7 +8,7 @@ import { type ChatFolder, loadChat } from "../../model/chat.ts";
 import { EngineError } from "../errors.ts";
 import { Gone, WorkerLost } from "./lost.ts";
 import type { Link, WorkerSource } from "./process.ts";
-import { type Body, MissingFrames } from "./wire.ts";
+import { type Body, type FrameBody, MissingFrames } from "./wire.ts";
 
 type Span = ModelInput["images"][number];
 type Processor = ChatFolder["processor"];
@@ -44,21 +44,30 @@ export class Pictures {
     return key.replace(/:\d+x\d+$/, "");
   }
 
-  body(span: Span, key: string): Body & { readonly data: Uint8Array } {
+  body(span: Span, key: string): FrameBody {
     if (span.features !== undefined) {
       const { grid, dtype, data } = span.features;
-      return { key, grid, dtype, data };
+      return { key, about: { grid, dtype }, data };
     }
     const { width, height, data } = this.#processor.view(span.image);
-    return { key, width, height, data };
+    return { key, about: { width, height }, data };
   }
 }
+
+/** `inputs`: what a call shows. `instance`: the only process that can answer it. */
+export type Showing = {
+  readonly inputs?: readonly ModelInput[];
+  readonly pictures?: Pictures;
+  readonly instance?: string;
+};
 
 export class Client {
   readonly source: WorkerSource;
   /** Pictures that this process of the worker was sent. */
   #known = new Set<string>();
   #instance: string | undefined;
+  /** Pictures on their way. */
+  #ahead: Promise<void> = Promise.resolve();
 
   constructor(source: WorkerSource) {
     this.source = source;
@@ -73,33 +82,36 @@ export class Client {
     return link;
   }
 
-  /** `inputs`: what the call shows. `instance`: the only process that can answer it. */
-  async call(
-    op: string,
-    body: Body,
-    options: {
-      readonly inputs?: readonly ModelInput[];
-      readonly pictures?: Pictures;
-      readonly instance?: string;
-      readonly signal?: AbortSignal;
-      readonly onMessage?: (message: Body) => void;
-    } = {},
-  ): Promise<Body> {
-    const { inputs = [], pictures, instance, signal, onMessage } = options;
-    const asked = { ...body, instance };
+  async call(op: string, body: Body, showing: Showing = {}): Promise<Body> {
+    return this.#ask(showing, ({ connection }, frames) =>
+      connection.call(op, { ...body, instance: showing.instance }, frames),
+    );
+  }
+
+  /** An answer in messages; where the connection breaks, all of it is asked again. */
+  async stream(op: string, body: Body, showing: Showing, take: (message: Body) => void) {
+    await this.#ask(showing, ({ connection }, frames) =>
+      connection.stream(op, { ...body, instance: showing.instance }, frames, take),
+    );
+  }
+
+  async #ask<T>(
+    { inputs = [], pictures, instance }: Showing,
+    ask: (link: Link, frames: readonly FrameBody[]) => Promise<T>,
+  ): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
         const link = await this.link();
         if (instance !== undefined && link.instance !== instance) throw new Gone();
-        const frames = pictures === undefined ? [] : await this.#show(link, inputs, pictures);
-        const whole = frames.length === 0 ? asked : { ...asked, frames };
-        const answer = await (onMessage === undefined
-          ? link.connection.call(op, whole, signal)
-          : link.connection.stream(op, whole, onMessage, signal));
-        for (const { key } of frames) this.#known.add(key as string);
+        await this.#ahead;
+        // The last of them go with the call itself.
+        const batches = pictures === undefined ? [] : this.#unknown(inputs, pictures);
+        const last = batches.pop() ?? [];
+        for (const batch of batches) await link.connection.frames(batch);
+        const answer = await ask(link, last);
+        for (const { key } of [...batches.flat(), ...last]) this.#known.add(key);
         return answer;
       } catch (error) {
-        signal?.throwIfAborted();
         if (error instanceof MissingFrames) {
           for (const key of error.keys) this.#known.delete(key);
         } else if (error instanceof WorkerLost || error instanceof Gone) this.source.doubt();
@@ -110,7 +122,7 @@ export class Client {
           throw words === undefined ? new Gone() : new EngineError(words);
         }
         if (attempt === ATTEMPTS) throw error;
-        if (error instanceof WorkerLost) await sleep(WAIT_MS * 2 ** (attempt - 1), undefined, signal && { signal });
+        if (error instanceof WorkerLost) await sleep(WAIT_MS * 2 ** (attempt - 1));
       }
     }
   }
@@ -119,29 +131,39 @@ export class Client {
     await this.source.close();
   }
 
-  /** Sends pictures that are not known there, and gives the last of them: they can go with the call itself. */
-  async #show({ connection }: Link, inputs: readonly ModelInput[], pictures: Pictures): Promise<Body[]> {
-    const known = this.#known;
-    if (known.size > MOST_KNOWN) known.clear();
-    let batch: Body[] = [];
-    let bytes = 0;
-    const flush = async () => {
-      const sent = batch;
-      batch = [];
-      bytes = 0;
-      await connection.frames(sent);
-      for (const { key } of sent) known.add(key as string);
+  /** Sends pictures that are not known there, ahead of the call that needs them. */
+  ahead(inputs: readonly ModelInput[], pictures: Pictures): void {
+    const before = this.#ahead;
+    const show = async () => {
+      await before;
+      const { connection } = await this.link();
+      for (const batch of this.#unknown(inputs, pictures)) {
+        await connection.frames(batch);
+        for (const { key } of batch) this.#known.add(key);
+      }
     };
+    // What goes wrong is met by the call that needs them.
+    this.#ahead = show().catch(() => {});
+  }
+
+  /** Pictures that are not known there, in requests that are not too large. */
+  #unknown(inputs: readonly ModelInput[], pictures: Pictures): FrameBody[][] {
+    if (this.#known.size > MOST_KNOWN) this.#known.clear();
+    const batches: FrameBody[][] = [];
     const named = new Set<string>();
+    let room = 0;
     for (const span of inputs.flatMap(({ images }) => images)) {
       const key = pictures.keyOf(span);
-      if (known.has(key) || named.has(key)) continue;
+      if (this.#known.has(key) || named.has(key)) continue;
       named.add(key);
       const body = pictures.body(span, key);
-      batch.push(body);
-      bytes += body.data.byteLength;
-      if (bytes >= FRAME_BYTES) await flush();
+      if (room <= 0) {
+        batches.push([]);
+        room = FRAME_BYTES;
+      }
+      batches.at(-1)?.push(body);
+      room -= body.data.byteLength;
     }
-    return batch;
+    return batches;
   }
 }

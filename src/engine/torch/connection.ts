@@ -3,10 +3,10 @@
  * `WorkerLost`; whoever called decides whether asking again is safe.
  */
 import { Agent, type IncomingMessage, request } from "node:http";
-import type { Readable } from "node:stream";
+import { Readable } from "node:stream";
 import { errorMessage } from "../../core/errors.ts";
 import { WorkerLost } from "./lost.ts";
-import { type Body, pack, reviveError, unpack } from "./wire.ts";
+import { type Body, type FrameBody, pack, reviveError, unpack } from "./wire.ts";
 
 export type Address = { readonly host: string; readonly port: number; readonly key: string };
 
@@ -22,35 +22,34 @@ export class Connection {
     return this.#read(await this.send("GET", "/health", undefined, signal));
   }
 
-  async call(op: string, body: Body, signal?: AbortSignal): Promise<Body> {
-    return this.#read(await this.send("POST", "/call", pack({ op, ...body }), signal));
+  async call(op: string, body: Body, frames: readonly FrameBody[]): Promise<Body> {
+    return this.#read(await this.send("POST", "/call", pack({ op, ...body }, frames)));
   }
 
-  /** Messages come as they are ready; the last one is the answer. */
-  async stream(op: string, body: Body, take: (message: Body) => void, signal?: AbortSignal): Promise<Body> {
-    const response = await this.send("POST", "/call", pack({ op, stream: true, ...body }), signal);
-    if (response.statusCode !== 200) return this.#read(response);
-    let rest: Uint8Array = new Uint8Array(0);
-    let last: Body | undefined;
-    for await (const part of received(response, signal)) {
-      rest = Buffer.concat([rest, part]);
-      for (;;) {
-        const length = rest.length < 4 ? Number.POSITIVE_INFINITY : Buffer.from(rest).readUInt32LE(0);
-        if (rest.length < 4 + length) break;
-        if (last !== undefined) take(last);
-        last = unpack(rest.subarray(4, 4 + length));
-        rest = rest.subarray(4 + length);
+  /** An answer in messages, which come as they are ready. */
+  async stream(op: string, body: Body, frames: readonly FrameBody[], take: (message: Body) => void): Promise<void> {
+    const response = await this.send("POST", "/call", pack({ op, ...body }, frames));
+    if (response.statusCode !== 200) {
+      await this.#read(response);
+      return;
+    }
+    let rest = Buffer.alloc(0);
+    for await (const part of received(response)) {
+      rest = rest.length === 0 ? Buffer.from(part) : Buffer.concat([rest, part]);
+      while (rest.length >= 4) {
+        const end = 4 + rest.readUInt32LE(0);
+        if (rest.length < end) break;
+        take(unpack(rest.subarray(4, end)));
+        rest = rest.subarray(end);
       }
     }
-    if (last === undefined) throw new WorkerLost("The PyTorch worker broke off its answer.");
-    return checked(last);
   }
 
-  async frames(frames: readonly Body[]): Promise<void> {
-    await this.#read(await this.send("POST", "/frames", pack({ frames })));
+  async frames(frames: readonly FrameBody[]): Promise<void> {
+    await this.#read(await this.send("POST", "/frames", pack({}, frames)));
   }
 
-  async upload(path: string, content: Readable | Uint8Array): Promise<void> {
+  async upload(path: string, content: Readable): Promise<void> {
     await this.#read(await this.send("PUT", `/files/${path}`, content));
   }
 
@@ -72,9 +71,15 @@ export class Connection {
     this.#agent.destroy();
   }
 
-  send(method: string, path: string, content?: Uint8Array | Readable, signal?: AbortSignal): Promise<IncomingMessage> {
+  send(
+    method: string,
+    path: string,
+    content?: readonly Uint8Array[] | Readable,
+    signal?: AbortSignal,
+  ): Promise<IncomingMessage> {
     const { host, port, key } = this.address;
-    const length = content instanceof Uint8Array ? { "Content-Length": content.byteLength } : {};
+    const parts = content instanceof Readable ? undefined : (content ?? []);
+    const length = parts && { "Content-Length": parts.reduce((sum, { byteLength }) => sum + byteLength, 0) };
     return new Promise((resolve, reject) => {
       const fail = (error: Error) =>
         reject(
@@ -93,8 +98,13 @@ export class Connection {
         resolve,
       );
       sent.on("error", fail);
-      if (content === undefined || content instanceof Uint8Array) sent.end(content);
-      else content.on("error", fail).pipe(sent);
+      if (content instanceof Readable) content.on("error", fail).pipe(sent);
+      else {
+        sent.cork();
+        for (const part of parts ?? []) sent.write(part);
+        sent.uncork();
+        sent.end();
+      }
     });
   }
 
@@ -105,11 +115,10 @@ export class Connection {
   }
 }
 
-async function* received(response: IncomingMessage, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
+async function* received(response: IncomingMessage): AsyncGenerator<Uint8Array> {
   try {
     for await (const part of response) yield part as Uint8Array;
   } catch (error) {
-    signal?.throwIfAborted();
     throw new WorkerLost(`The PyTorch worker broke off its answer: ${errorMessage(error)}.`);
   }
 }

@@ -46,6 +46,11 @@ export class TorchLearner implements Learner {
     return new TorchLearner(host, spec, pictures, await openIn(host, spec));
   }
 
+  ahead(data: readonly Datum[]): void {
+    const inputs = data.map(({ input }) => input);
+    this.#host.client.ahead(inputs, this.#pictures);
+  }
+
   forward(data: readonly Datum[]): Promise<Forward[]> {
     return this.#enqueue(async () => {
       for (const datum of data) checkDatum(datum);

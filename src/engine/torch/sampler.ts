@@ -6,7 +6,15 @@ import { EngineError } from "../errors.ts";
 import { checkDatum } from "../losses.ts";
 import { checkSampling } from "../native/sampling.ts";
 import type { Client, Pictures } from "./client.ts";
-import { type Body, datumBody, floats, inputBody, readSample } from "./wire.ts";
+import { type Body, datumBody, floats, inputBody, readSample, reviveError } from "./wire.ts";
+
+type Asked = {
+  readonly prompt: ModelInput;
+  readonly params: SamplingParams;
+  readonly sequence: string;
+  readonly onToken?: SampleContext["onToken"];
+  readonly settle: (result: Sample | Error) => void;
+};
 
 export class TorchSampler implements Sampler {
   readonly version: number;
@@ -14,6 +22,7 @@ export class TorchSampler implements Sampler {
   readonly #pictures: Pictures;
   readonly #id: number;
   readonly #instance: string;
+  #asked: Asked[] = [];
   #closed = false;
 
   constructor(
@@ -34,14 +43,53 @@ export class TorchSampler implements Sampler {
     if (prompt.ids.length === 0) throw new DataError("A sequence needs at least one id.");
     const { sequence, signal, onToken, onSeen } = context;
     signal?.throwIfAborted();
-    const body = { sampler: this.#id, sequence, params, input: inputBody(prompt, this.#pictures.keyOf) };
-    const found = await this.#client.call("sample", body, {
-      ...this.#showing([prompt]),
-      ...(signal && { signal }),
-      ...(onToken && { onMessage: ({ id, logprob }) => onToken(id as number, logprob as number) }),
+    const sample = await new Promise<Sample>((resolve, reject) => {
+      const stop = () => {
+        reject(signal?.reason);
+        this.#tell("abort", sequence);
+      };
+      signal?.addEventListener("abort", stop, { once: true });
+      const settle = (result: Sample | Error) => {
+        signal?.removeEventListener("abort", stop);
+        if (result instanceof Error) reject(result);
+        else resolve(result);
+      };
+      this.#ask({ prompt, params, sequence, ...(onToken && { onToken }), settle });
     });
     onSeen?.();
-    return readSample(found);
+    return sample;
+  }
+
+  /** What is asked in one turn of the event loop travels together: hundreds of episodes are played at once, and a request of its own for each would cost more than its tokens. */
+  #ask(asked: Asked): void {
+    if (this.#asked.push(asked) === 1) setImmediate(() => this.#send(this.#asked.splice(0)));
+  }
+
+  async #send(asked: readonly Asked[]): Promise<void> {
+    const open = new Map(asked.entries());
+    const take = (message: Body) => {
+      const one = open.get(message.of as number);
+      if (message.id !== undefined) {
+        one?.onToken?.(message.id as number, message.logprob as number);
+        return;
+      }
+      open.delete(message.of as number);
+      one?.settle(message.error === undefined ? readSample(message) : reviveError(message.error));
+    };
+    const body = {
+      sampler: this.#id,
+      asked: asked.map(({ prompt, params, sequence, onToken }) => ({
+        sequence,
+        params,
+        input: inputBody(prompt, this.#pictures.keyOf),
+        stream: onToken !== undefined,
+      })),
+    };
+    try {
+      await this.#client.stream("sample", body, this.#showing(asked.map(({ prompt }) => prompt)), take);
+    } catch (error) {
+      for (const one of open.values()) one.settle(error as Error);
+    }
   }
 
   async score(data: readonly Datum[]): Promise<Scores[]> {
@@ -67,15 +115,18 @@ export class TorchSampler implements Sampler {
   }
 
   release(sequence: string): void {
-    if (this.#closed) return;
-    // A worker that is gone has released it already.
-    this.#client.call("release", { sampler: this.#id, sequence }, { instance: this.#instance }).catch(() => {});
+    if (!this.#closed) this.#tell("release", sequence);
   }
 
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     await this.#client.call("close_sampler", { sampler: this.#id }, { instance: this.#instance }).catch(() => {});
+  }
+
+  /** A worker that is gone has done it already. */
+  #tell(op: "abort" | "release", sequence: string): void {
+    this.#client.call(op, { sampler: this.#id, sequence }, { instance: this.#instance }).catch(() => {});
   }
 
   #showing(inputs: readonly ModelInput[]) {

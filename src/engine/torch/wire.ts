@@ -14,8 +14,19 @@ export type Body = Readonly<Record<string, unknown>>;
 /** Names a picture as this model sees it. */
 export type KeyOf = (span: ModelInput["images"][number]) => string;
 
-export function pack(body: Body): Uint8Array {
-  return encode(body, { ignoreUndefined: true });
+/** A picture on its way: what is said of it, and its bytes. */
+export type FrameBody = { readonly key: string; readonly about: Body; readonly data: Uint8Array };
+
+/**
+ * A request: the length of its head, the head, and the bytes of pictures as they lie, one behind the other. A batch has tens of megabytes of them, which
+ * are written to the socket without being copied.
+ */
+export function pack(body: Body, frames: readonly FrameBody[] = []): Uint8Array[] {
+  const named = frames.map(({ key, about, data }) => ({ key, bytes: data.byteLength, ...about }));
+  const head = encode({ ...body, frames: named }, { ignoreUndefined: true });
+  const length = new Uint8Array(4);
+  new DataView(length.buffer).setUint32(0, head.byteLength, true);
+  return [length, head, ...frames.map(({ data }) => data)];
 }
 
 export function unpack(bytes: Uint8Array): Body {
