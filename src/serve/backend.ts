@@ -25,6 +25,8 @@ export type BackendOptions = {
   /** Requests at work at a time, and how many more may wait. */
   readonly concurrency?: number;
   readonly queue?: number;
+  /** Bytes of processed pictures that are kept for requests that only name them; default 512 MiB. */
+  readonly pictureBytes?: number;
 };
 
 export type Finish = "stop" | "length" | "abort";
@@ -86,7 +88,7 @@ export class Backend {
   readonly contextLength: number;
   readonly engine: Engine;
   readonly metrics = new ServeMetrics();
-  readonly pictures = new Pictures();
+  readonly pictures: Pictures;
   /** A label that a trainer gives the weights. */
   version = "default";
   readonly #slots: Slots;
@@ -110,6 +112,7 @@ export class Backend {
     this.chat = chat;
     this.contextLength = Math.min(options.contextLength ?? chat.maxPositions, chat.maxPositions);
     this.#base = base;
+    this.pictures = new Pictures(options.pictureBytes);
     this.#slots = new Slots({ most: concurrency, waiting: queue });
   }
 

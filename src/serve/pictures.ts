@@ -26,7 +26,12 @@ export type WireFeatures = {
 /** What was sent lately, by the name the client gave it. */
 export class Pictures {
   readonly #known = new Map<string, Features>();
+  readonly #mostBytes: number;
   #bytes = 0;
+
+  constructor(mostBytes = MOST_BYTES) {
+    this.#mostBytes = mostBytes;
+  }
 
   clear(): void {
     this.#known.clear();
@@ -58,7 +63,7 @@ export class Pictures {
     this.#known.set(name, features);
     this.#bytes += features.data.length;
     for (const oldest of this.#known.keys()) {
-      if (this.#bytes <= MOST_BYTES) break;
+      if (this.#bytes <= this.#mostBytes) break;
       this.#forget(oldest);
     }
     return features;

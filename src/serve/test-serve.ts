@@ -31,11 +31,14 @@ export async function createServable(folder: string, seed = 1): Promise<void> {
 }
 
 /** The store is the folder that holds the model. */
-export async function serveTiny(options: Partial<ServeOptions> = {}): Promise<Served> {
+export async function serveTiny(
+  options: Partial<ServeOptions> & { readonly pictureBytes?: number } = {},
+): Promise<Served> {
   const root = await temporaryFolder();
   const folder = join(root, "model");
   await createServable(folder);
-  const engine = new NativeEngine({ threads: 2 });
+  const { pictureBytes } = options;
+  const engine = new NativeEngine({ threads: 2, ...(pictureBytes !== undefined && { pictureBytes }) });
   const server = await startServer({ engine, folder, name: "policy", store: root, ...options });
   return {
     ...server,

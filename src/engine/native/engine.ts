@@ -16,6 +16,8 @@ import { NativeSampler, type TokenCounts } from "./sampler.ts";
 export type NativeEngineOptions = {
   /** Worker threads; absent: as many as the machine runs at once. Results are the same bits whatever it is. */
   readonly threads?: number;
+  /** Bytes of pictures that are kept, cut into patches, and as many of what the network saw in them; default 128 MiB. */
+  readonly pictureBytes?: number;
 };
 
 export type EngineStats = Readonly<TokenCounts> & {
@@ -52,7 +54,7 @@ export class NativeEngine implements Engine {
 
   constructor(options: NativeEngineOptions = {}) {
     this.pool = new Pool(options.threads);
-    this.#frames = new Frames(this.pool);
+    this.#frames = new Frames(this.pool, options.pictureBytes);
   }
 
   async learner({ folder, head = "lm", freeze, lora, seed }: LearnerSpec): Promise<Learner> {

@@ -10,9 +10,7 @@ import { type Pool, reviveError } from "./pool.ts";
 
 /** A 4K screen. Larger pictures would hold up the main thread for no gain: the model shrinks them. */
 const MOST_PIXELS = 3840 * 2160;
-const PATCH_BYTES = 128 * 1024 ** 2;
-const FEATURE_BYTES = 128 * 1024 ** 2;
-const SPARE_BYTES = 64 * 1024 ** 2;
+const MOST_BYTES = 128 * 1024 ** 2;
 /** Pictures in one job: with more, the other sequences of that worker would wait long. */
 const MOST_SEEN_AT_ONCE = 16;
 /** After so many the counting of distinct frames begins anew. */
@@ -33,6 +31,7 @@ type Wish = {
 
 export class Frames {
   readonly #pool: Pool;
+  readonly #mostBytes: number;
   /** Both in the order of use. */
   readonly #patches = new Map<string, Entry>();
   readonly #features = new Map<string, { readonly model: number; bytes: number; readonly seen: Promise<SeenFrame> }>();
@@ -48,8 +47,10 @@ export class Frames {
   #encoded = 0;
   #distinct = 0;
 
-  constructor(pool: Pool) {
+  /** `mostBytes` of patches, as many of features, and half as many of buffers to be used again. */
+  constructor(pool: Pool, mostBytes = MOST_BYTES) {
     this.#pool = pool;
+    this.#mostBytes = mostBytes;
   }
 
   /** Vision-tower passes for sampling, and distinct (frame, weights) pairs: equal unless the store overflowed. */
@@ -233,11 +234,11 @@ export class Frames {
 
   #trimPatches(): void {
     for (const [key, entry] of this.#patches) {
-      if (this.#patchBytes <= PATCH_BYTES) return;
+      if (this.#patchBytes <= this.#mostBytes) return;
       if (entry.users > 0 || entry.ready === undefined) continue;
       this.#patches.delete(key);
       this.#patchBytes -= entry.ready.patches.byteLength;
-      if (this.#spareBytes + entry.ready.patches.byteLength > SPARE_BYTES) continue;
+      if (this.#spareBytes + entry.ready.patches.byteLength > this.#mostBytes / 2) continue;
       const spare = this.#spare.get(entry.size) ?? [];
       this.#spare.set(entry.size, spare);
       spare.push(entry.ready.patches);
@@ -247,7 +248,7 @@ export class Frames {
 
   #trimFeatures(): void {
     for (const [key, entry] of this.#features) {
-      if (this.#featureBytes <= FEATURE_BYTES) return;
+      if (this.#featureBytes <= this.#mostBytes) return;
       // Still being computed: nothing to gain.
       if (entry.bytes === 0) continue;
       this.#features.delete(key);
