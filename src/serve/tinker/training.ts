@@ -171,7 +171,10 @@ export class TrainedModel {
       maxGradNorm: adam.grad_clip_norm,
     };
     const { gradNorm, applied } = await this.#learner.step(optimizer);
-    if (!applied) throw new DataError("The gradient is not finite: the step was not applied and the gradient is gone.");
+    if (!applied)
+      throw new DataError(
+        "The gradient is not finite, or a batch of it failed, whose own result says why: the step was not applied and the gradient is gone.",
+      );
     return { json: { metrics: { grad_norm: gradNorm }, type: "optim_step" } };
   }
 
