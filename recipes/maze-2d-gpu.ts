@@ -33,6 +33,7 @@ export default defineRecipe({
     noise: 0.15,
     labels: "agreed",
     batch: 32,
+    threads: 4,
     optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.002 },
   },
   steps: 60,

@@ -15,8 +15,8 @@ export class Image {
   readonly data: Uint8Array;
   #hash: string | undefined;
 
-  /** Takes ownership of `data`. */
-  constructor(width: number, height: number, data: Uint8Array) {
+  /** Takes ownership of `data`. `hash`: where it is known already. */
+  constructor(width: number, height: number, data: Uint8Array, hash?: string) {
     checkSize(width, height);
     if (data.length !== width * height * 3) {
       throw new ImageError(
@@ -26,6 +26,7 @@ export class Image {
     this.width = width;
     this.height = height;
     this.data = data;
+    this.#hash = hash;
   }
 
   /** 32 hexadecimal digits of SHA-256 over size and pixels, computed when first asked for. */

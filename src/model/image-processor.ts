@@ -38,6 +38,12 @@ const schema = z.looseObject({
   size: z.looseObject({ shortest_edge: z.int().min(1).nullish(), longest_edge: z.int().min(1).nullish() }).nullish(),
 });
 
+const views = new WeakMap<Image, Image>();
+/** A picture was resized elsewhere, in another thread. */
+export function rememberView(image: Image, view: Image): void {
+  views.set(image, view);
+}
+
 export class ImageProcessor {
   readonly patchSize: number;
   readonly temporalPatchSize: number;
@@ -112,7 +118,9 @@ export class ImageProcessor {
   /** The picture as the model gets it, before its pixels become numbers: the same one where its size fits. */
   view(image: Image): Image {
     const { width, height } = this.targetSize(image.width, image.height);
-    return width === image.width && height === image.height ? image : resizeAsPillow(image, width, height);
+    if (width === image.width && height === image.height) return image;
+    const known = views.get(image);
+    return known?.width === width && known.height === height ? known : resizeAsPillow(image, width, height);
   }
 
   /** Patches that a renderer cut, checked and as 32-bit floats; `uint8` are pixels, which are rescaled and normalised here. */

@@ -114,6 +114,7 @@ async function taught(around: number, labels: "oracle" | "played" = "oracle") {
     plan: recipe.warmStart as NonNullable<Recipe["warmStart"]>,
     data: await openData(recipe),
     model: testModel,
+    folder: "none",
     policy,
     from: 0,
     onUpdate: async (_, __, metrics) => {

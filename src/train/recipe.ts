@@ -64,6 +64,8 @@ const sft = z.strictObject({
   files: z.array(z.string()).default([]),
   batch: z.int().min(1).default(32),
   epochs: z.int().min(1).default(1),
+  /** Threads that play the next batches; 0: the main thread does, which is enough for an engine that computes on this processor. */
+  threads: z.int().min(0).default(0),
   optimizer,
   schedule: schedule.prefault({ name: "cosine", warmupSteps: 20, floor: 0.05 }),
 });

@@ -267,6 +267,7 @@ class Trainer {
       plan: recipe.warmStart,
       data: this.#data,
       model: this.#model,
+      folder: this.#start,
       policy: this.#learners.policy,
       from: this.progress.warm,
       ...(signal && { signal }),

@@ -1,16 +1,23 @@
 /** The warm start: what it plays and what it hands to the learner. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Datum, Learner } from "../engine/engine.ts";
+import { type ChatModel, chatModel, loadChat } from "../model/chat.ts";
+import { createFolder } from "../model/folder.ts";
 import { testModel } from "../rollout/test-model.ts";
 import { openData } from "./data.ts";
 import type { Recipe, RecipeInput } from "./recipe.ts";
 import { signalsEnv, tinyRecipe } from "./test-run.ts";
 import { warmStart } from "./warm-start.ts";
 
-const model = testModel;
-
 /** Runs a warm start over a learner that learns nothing, and gives the batches it was handed. */
-async function batches(changes: Partial<RecipeInput>): Promise<Datum[][]> {
+async function batches(
+  changes: Partial<RecipeInput>,
+  model: ChatModel = testModel,
+  folder = "none",
+): Promise<Datum[][]> {
   const recipe = tinyRecipe("none", changes);
   const seen: Datum[][] = [];
   const policy = {
@@ -26,6 +33,7 @@ async function batches(changes: Partial<RecipeInput>): Promise<Datum[][]> {
     plan,
     data: await openData(recipe),
     model,
+    folder,
     policy,
     from: 0,
     onUpdate: async () => {},
@@ -64,3 +72,41 @@ test("a mixture is imitated in the proportions of its weights, as it is played",
   expect(short).toBeGreaterThan(40);
   expect(short).toBeLessThan(57);
 });
+
+test("threads play what the main thread plays: the same ids, weights and pictures, as the model sees them", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "saccade-demos-"));
+  try {
+    await createFolder(folder, { preset: "nano" });
+    const chat = await loadChat(folder);
+    // Its frames of 225 × 225 are resized.
+    const envs = [{ env: "maze_2d/easy", options: { maxTurns: 3 } }];
+    const play = (threads: number, more = {}) =>
+      batches(
+        {
+          envs,
+          warmStart: { episodes: 10, batch: 2, noise: 0.3, threads, optimizer },
+          sampling: { contextTokens: 4096 },
+          ...more,
+        },
+        chatModel(chat),
+        folder,
+      );
+    const views = (batches: Datum[][]) =>
+      batches.flat().map(({ input }) => input.images.map(({ image }) => chat.processor.view(image).hash));
+    const bare = (batches: Datum[][]) =>
+      batches.map((batch) =>
+        batch.map(({ input: { ids, images }, ...rest }) => ({
+          ...rest,
+          ids,
+          images: images.map(({ image, ...span }) => ({ ...span, hash: image.hash })),
+        })),
+      );
+    const [here, there] = [await play(0), await play(2)];
+    expect(here).toHaveLength(5);
+    expect(bare(there)).toEqual(bare(here));
+    expect(views(there)).toEqual(views(here));
+    await expect(play(2, { sampling: { contextTokens: 64 } })).rejects.toThrow(/does not fit the context/);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}, 60_000);

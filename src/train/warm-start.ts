@@ -1,23 +1,19 @@
 /**
  * The supervised warm start of a run: episodes of a (noisy) oracle, or demonstration files, in batches that the recipe's seed decides. The next batch is
- * played while the learner works on this one.
+ * played while the learner works on this one, or several of them in threads.
  */
 import { DataError } from "../core/errors.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
 import type { Learner } from "../engine/engine.ts";
 import { EngineError } from "../engine/errors.ts";
-import { type Noise, playDemo, readDemos } from "../envs/demos.ts";
-import type { Env } from "../envs/env.ts";
+import { readDemos } from "../envs/demos.ts";
 import { readJsonLines } from "../envs/jsonl.ts";
-import { makeEnv } from "../envs/registry.ts";
-import { envKey } from "../envs/sources.ts";
-import { WorldEnv } from "../envs/world-env.ts";
 import type { ChatModel } from "../model/chat.ts";
-import type { EnvSpec } from "../rollout/hosts.ts";
-import type { Sequence } from "../rollout/trajectory.ts";
 import { checkDemos, EpisodeOrder, type RunData } from "./data.ts";
-import { type Imitated, type TaughtDecision, TaughtDecisions, taughtDecision } from "./decisions.ts";
+import { type Imitated, TaughtDecisions } from "./decisions.ts";
+import { DemoPlayer, imitatedOf } from "./demo-player.ts";
+import { DemoThreads } from "./demo-threads.ts";
 import type { Recipe } from "./recipe.ts";
 import { type SequenceLayout, sequencesOf, sftBatch } from "./sft.ts";
 import { MAX_SKIPPED, scheduled } from "./update.ts";
@@ -27,6 +23,8 @@ export type WarmStartOptions = {
   readonly plan: NonNullable<Recipe["warmStart"]>;
   readonly data: RunData;
   readonly model: ChatModel;
+  /** Of that model. */
+  readonly folder: string;
   readonly policy: Learner;
   /** Updates that were made already. */
   readonly from: number;
@@ -37,8 +35,16 @@ export type WarmStartOptions = {
 
 /** True when it is done, false when it was interrupted. */
 export async function warmStart(options: WarmStartOptions): Promise<boolean> {
-  const { plan, policy, signal } = options;
   const source = await sourceOf(options);
+  try {
+    return await learnFrom(source, options);
+  } finally {
+    await source.close();
+  }
+}
+
+async function learnFrom(source: Source, options: WarmStartOptions): Promise<boolean> {
+  const { plan, policy, signal } = options;
   const perEpoch = Math.ceil(source.count / plan.batch);
   const total = perEpoch * plan.epochs;
   // A short warm start must not spend itself on warming up.
@@ -46,14 +52,23 @@ export async function warmStart(options: WarmStartOptions): Promise<boolean> {
   const batchAt = (update: number) => source.batch(Math.floor(update / perEpoch), update % perEpoch);
   const decisions = new TaughtDecisions(options.model);
   let skipped = 0;
-  const prepare = async (update: number) => {
-    const imitated = await batchAt(update);
+  const played: Promise<Imitated[]>[] = [];
+  let asked = options.from;
+  const prepare = async () => {
+    // Each thread has one in hand while the others' wait here.
+    while (asked < total && played.length <= plan.threads) {
+      const batch = batchAt(asked++);
+      // Its error is met where it is awaited.
+      batch.catch(() => undefined);
+      played.push(batch);
+    }
+    const imitated = await (played.shift() as Promise<Imitated[]>);
     const sequences = imitated.map(({ sequence }) => sequence);
     const data = sftBatch(sequences);
     policy.ahead?.(data);
     return { imitated, sequences, data };
   };
-  let next = options.from < total ? prepare(options.from) : undefined;
+  let next = options.from < total ? prepare() : undefined;
   for (let done = options.from; done < total; done++) {
     if (signal?.aborted) {
       await options.onStop();
@@ -65,7 +80,7 @@ export async function warmStart(options: WarmStartOptions): Promise<boolean> {
     // Submitted together: an engine that is far away is waited for once.
     const moving = policy.step(scheduled(plan.optimizer, { schedule, steps: total }, done + 1));
     moving.catch(() => undefined);
-    next = done + 1 < total ? prepare(done + 1) : undefined;
+    next = done + 1 < total ? prepare() : undefined;
     // Its error is met where it is awaited.
     next?.catch(() => undefined);
     const report = await work;
@@ -106,9 +121,13 @@ export async function warmStartUpdates(plan: Recipe["warmStart"]): Promise<numbe
   return Math.ceil(count / plan.batch) * plan.epochs;
 }
 
-type Source = { readonly count: number; batch(epoch: number, index: number): Promise<Imitated[]> };
+type Source = {
+  readonly count: number;
+  batch(epoch: number, index: number): Promise<Imitated[]>;
+  close(): Promise<void>;
+};
 
-async function sourceOf({ recipe, plan, model, data }: WarmStartOptions): Promise<Source> {
+async function sourceOf({ recipe, plan, model, folder, data }: WarmStartOptions): Promise<Source> {
   const layout: SequenceLayout = {
     contextLength: Math.min(recipe.sampling.contextTokens, model.maxPositions),
     turns: recipe.turns,
@@ -127,49 +146,18 @@ async function sourceOf({ recipe, plan, model, data }: WarmStartOptions): Promis
         const order = new NumpyRandom(mixSeed("sft", recipe.seed, epoch)).permutation(demos.length);
         return order.slice(index * plan.batch, (index + 1) * plan.batch).flatMap((i) => demos[i] as Imitated[]);
       },
+      close: async () => {},
     };
   }
   const order = new EpisodeOrder(data.warm, mixSeed("warm", recipe.seed), data.reserved);
-  const worlds = new Map<string, Promise<Env>>();
-  const worldOf = ({ id, options = {} }: EnvSpec): Promise<Env> => {
-    const key = envKey({ env: id, options });
-    const world = worlds.get(key) ?? makeEnv(id, options);
-    worlds.set(key, world);
-    return world;
-  };
-  const noise = { probability: plan.noise, labels: plan.labels };
+  const style = { noise: { probability: plan.noise, labels: plan.labels }, layout };
+  const demos = plan.threads > 0 ? new DemoThreads(plan.threads, { folder, style }) : new DemoPlayer(model, style);
   return {
     count: plan.episodes,
-    async batch(_, index) {
+    batch(_, index) {
       const count = Math.min(plan.batch, plan.episodes - index * plan.batch);
-      const imitated: Imitated[] = [];
-      for (let i = 0; i < count; i++) {
-        const { env, seed } = order.at(index * plan.batch + i);
-        const { demo, decisions } = await playTaught(env.id, await worldOf(env), seed, noise, i < WATCHED);
-        imitated.push(...imitatedOf(await sequencesOf(demo, model, layout), decisions));
-        // The main thread also answers environments and the terminal.
-        if (i % 8 === 7) await new Promise((resolve) => setImmediate(resolve));
-      }
-      return imitated;
+      return demos.play(Array.from({ length: count }, (_, i) => order.at(index * plan.batch + i)));
     },
+    close: () => demos.close(),
   };
-}
-
-/** Episodes of a batch whose decisions are looked at: looking costs as much as a third of playing. */
-const WATCHED = 8;
-
-/** A demonstration and, when it is watched, the decisions in it that are the oracle's. */
-async function playTaught(name: string, env: Env, seed: number, noise: Noise, watched: boolean) {
-  const decisions: TaughtDecision[] = [];
-  let turn = 0;
-  const demo = await playDemo(name, env, seed, undefined, noise, async (taught, agreed) => {
-    const decision = watched && agreed && env instanceof WorldEnv ? await taughtDecision(env, taught, turn) : undefined;
-    if (decision !== undefined) decisions.push(decision);
-    turn += 1;
-  });
-  return { demo, decisions };
-}
-
-function imitatedOf(sequences: readonly Sequence[], decisions: readonly TaughtDecision[] = []): Imitated[] {
-  return sequences.map((sequence) => ({ sequence, decisions }));
 }

@@ -1,0 +1,71 @@
+/** Plays demonstrations and makes them into the sequences that are imitated. */
+import { type Noise, playDemo } from "../envs/demos.ts";
+import type { Env } from "../envs/env.ts";
+import { makeEnv } from "../envs/registry.ts";
+import { envKey } from "../envs/sources.ts";
+import { WorldEnv } from "../envs/world-env.ts";
+import type { ChatModel } from "../model/chat.ts";
+import type { EnvSpec } from "../rollout/hosts.ts";
+import type { Sequence } from "../rollout/trajectory.ts";
+import { type Imitated, type TaughtDecision, taughtDecision } from "./decisions.ts";
+import { type SequenceLayout, sequencesOf } from "./sft.ts";
+
+export type DemoStyle = { readonly noise: Noise; readonly layout: SequenceLayout };
+export type DemoEpisode = { readonly env: EnvSpec; readonly seed: number };
+
+/** Who plays batches: the main thread, or threads of their own. The same episodes give the same sequences. */
+export interface Demos {
+  play(episodes: readonly DemoEpisode[]): Promise<Imitated[]>;
+  close(): Promise<void>;
+}
+
+/** Episodes of a batch whose decisions are looked at: looking costs as much as a third of playing. */
+const WATCHED = 8;
+
+export class DemoPlayer implements Demos {
+  readonly #model: ChatModel;
+  readonly #style: DemoStyle;
+  readonly #worlds = new Map<string, Promise<Env>>();
+
+  constructor(model: ChatModel, style: DemoStyle) {
+    this.#model = model;
+    this.#style = style;
+  }
+
+  async play(episodes: readonly DemoEpisode[]): Promise<Imitated[]> {
+    const imitated: Imitated[] = [];
+    for (const [i, { env, seed }] of episodes.entries()) {
+      const { demo, decisions } = await this.#playTaught(env.id, await this.#worldOf(env), seed, i < WATCHED);
+      imitated.push(...imitatedOf(await sequencesOf(demo, this.#model, this.#style.layout), decisions));
+      // The main thread also answers environments and the terminal.
+      if (i % 8 === 7) await new Promise((resolve) => setImmediate(resolve));
+    }
+    return imitated;
+  }
+
+  async close(): Promise<void> {}
+
+  /** A demonstration and, when it is watched, the decisions in it that are the oracle's. */
+  async #playTaught(name: string, env: Env, seed: number, watched: boolean) {
+    const decisions: TaughtDecision[] = [];
+    let turn = 0;
+    const demo = await playDemo(name, env, seed, undefined, this.#style.noise, async (taught, agreed) => {
+      const looked = watched && agreed && env instanceof WorldEnv;
+      const decision = looked ? await taughtDecision(env, taught, turn) : undefined;
+      if (decision !== undefined) decisions.push(decision);
+      turn += 1;
+    });
+    return { demo, decisions };
+  }
+
+  #worldOf({ id, options = {} }: EnvSpec): Promise<Env> {
+    const key = envKey({ env: id, options });
+    const world = this.#worlds.get(key) ?? makeEnv(id, options);
+    this.#worlds.set(key, world);
+    return world;
+  }
+}
+
+export function imitatedOf(sequences: readonly Sequence[], decisions: readonly TaughtDecision[] = []): Imitated[] {
+  return sequences.map((sequence) => ({ sequence, decisions }));
+}

@@ -1,0 +1,84 @@
+/** Threads that play demonstrations, a batch each at a time, so that the main thread has only to hand them on. */
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import { ConfigError, DataError, EnvError, errorMessage } from "../core/errors.ts";
+import type { Imitated } from "./decisions.ts";
+import type { DemoEpisode, Demos } from "./demo-player.ts";
+import { type DemoReply, type DemoWorkerData, unpackBatch } from "./demo-wire.ts";
+
+type Waiting = { readonly resolve: (batch: Imitated[]) => void; readonly reject: (error: Error) => void };
+
+export class DemoThreads implements Demos {
+  readonly #threads: Thread[];
+  #next = 0;
+
+  constructor(threads: number, data: DemoWorkerData) {
+    this.#threads = Array.from({ length: threads }, () => new Thread(data));
+  }
+
+  play(episodes: readonly DemoEpisode[]): Promise<Imitated[]> {
+    return (this.#threads[this.#next++ % this.#threads.length] as Thread).play(episodes);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#threads.map((thread) => thread.close()));
+  }
+}
+
+class Thread {
+  readonly #worker: Worker;
+  readonly #waiting = new Map<number, Waiting>();
+  #calls = 0;
+  #dead: Error | undefined;
+
+  constructor(data: DemoWorkerData) {
+    this.#worker = startWorker(data);
+    this.#worker.on("message", ({ id, batch, error }: DemoReply) => {
+      const waiting = this.#waiting.get(id);
+      this.#waiting.delete(id);
+      if (batch !== undefined) waiting?.resolve(unpackBatch(batch));
+      else if (error !== undefined) waiting?.reject(revived(error));
+    });
+    this.#worker.on("error", (error) => this.#end(errorMessage(error)));
+    this.#worker.on("exit", () => this.#end("it ended"));
+  }
+
+  play(episodes: readonly DemoEpisode[]): Promise<Imitated[]> {
+    return new Promise((resolve, reject) => {
+      if (this.#dead !== undefined) return reject(this.#dead);
+      const id = this.#calls++;
+      this.#waiting.set(id, { resolve, reject });
+      this.#worker.postMessage({ id, episodes });
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#worker.terminate();
+  }
+
+  #end(cause: string): void {
+    this.#dead ??= new EnvError(`A thread that plays demonstrations died: ${cause}.`);
+    for (const { reject } of this.#waiting.values()) reject(this.#dead);
+    this.#waiting.clear();
+  }
+}
+
+/** Errors lose their class on the way. */
+function revived({ name, message }: NonNullable<DemoReply["error"]>): Error {
+  const type = { ConfigError, DataError }[name] ?? EnvError;
+  return new type(message);
+}
+
+/** From sources the worker is a TypeScript file that `jiti` loads; in the package, `demo-worker.js` beside this chunk. */
+function startWorker(workerData: DemoWorkerData): Worker {
+  if (!import.meta.url.endsWith(".ts")) {
+    const built = new URL("./demo-worker.js", import.meta.url);
+    if (!existsSync(built)) throw new EnvError(`${fileURLToPath(built)} is missing; install the package again.`);
+    return new Worker(built, { workerData });
+  }
+  const source = JSON.stringify(fileURLToPath(new URL("./demo-worker.ts", import.meta.url)));
+  const jiti = JSON.stringify(createRequire(import.meta.url).resolve("jiti"));
+  return new Worker(`require(${jiti}).createJiti(${source})(${source})`, { eval: true, workerData });
+}

@@ -1,0 +1,40 @@
+/** What runs inside a thread that plays demonstrations: a batch at a time. */
+import { parentPort, workerData } from "node:worker_threads";
+import * as core from "../core/index.ts";
+import * as envs from "../envs/index.ts";
+import * as images from "../images/index.ts";
+import { chatModel, loadChat } from "../model/chat.ts";
+import { DemoPlayer } from "./demo-player.ts";
+import { type DemoCall, type DemoReply, type DemoWorkerData, packBatch } from "./demo-wire.ts";
+
+// Files of the user that import "saccade" get this copy.
+envs.shareModule("saccade", { ...core, ...images, ...envs });
+envs.shareModule("saccade/core", core);
+envs.shareModule("saccade/images", images);
+envs.shareModule("saccade/envs", envs);
+
+const { folder, style } = workerData as DemoWorkerData;
+const opened = loadChat(folder).then((chat) => ({ chat, player: new DemoPlayer(chatModel(chat), style) }));
+const modules = new Set<string>();
+
+async function answer({ id, episodes }: DemoCall): Promise<void> {
+  try {
+    const { chat, player } = await opened;
+    for (const { env } of episodes) {
+      if (env.module === undefined || modules.has(env.module)) continue;
+      envs.loadFile(env.module);
+      modules.add(env.module);
+    }
+    const { batch, transfer } = packBatch(await player.play(episodes), chat.processor);
+    parentPort?.postMessage({ id, batch } satisfies DemoReply, transfer);
+  } catch (error) {
+    const name = error instanceof Error ? error.name : "Error";
+    parentPort?.postMessage({ id, error: { name, message: core.errorMessage(error) } } satisfies DemoReply);
+  }
+}
+
+// A world plays one episode at a time.
+let last: Promise<void> = Promise.resolve();
+parentPort?.on("message", (call: DemoCall) => {
+  last = last.then(() => answer(call));
+});
