@@ -153,3 +153,11 @@ describe("KL", () => {
     expect(() => resolve({ kl: { ...kl, as: "loss" }, advantage: { name: "maxrl" } })).not.toThrow();
   });
 });
+
+test("an override of null leaves a part of the recipe out, and what has a default gets it", () => {
+  const whole = { ...base, warmStart: { episodes: 4, optimizer: { learningRate: 0.1 } }, siblings: 3 };
+  const recipe = resolveRecipe(whole, { warmStart: null, siblings: null });
+  expect(recipe.warmStart).toBeUndefined();
+  expect(recipe.siblings).toBe(8);
+  expect(() => resolveRecipe(whole, { steps: null })).toThrow(/steps/);
+});

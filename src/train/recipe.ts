@@ -289,10 +289,14 @@ function withoutReplaced(input: unknown, overrides: Readonly<Record<string, unkn
   return Object.fromEntries(kept);
 }
 
+/** Null leaves a field out. */
 function merge(base: unknown, over: unknown): unknown {
   if (!isRecord(base) || !isRecord(over)) return over === undefined ? base : over;
   const merged: Record<string, unknown> = { ...base };
-  for (const [key, value] of Object.entries(over)) merged[key] = merge(merged[key], value);
+  for (const [key, value] of Object.entries(over)) {
+    if (value === null) delete merged[key];
+    else merged[key] = merge(merged[key], value);
+  }
   return merged;
 }
 
