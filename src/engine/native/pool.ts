@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { ConfigError, DataError, errorMessage, ImageError } from "../../core/errors.ts";
 import type { OnToken } from "../engine.ts";
-import { EngineError } from "../errors.ts";
+import { EngineError, RuinedWeights } from "../errors.ts";
 import type { Drawn, Job, JobResult, Note, Reply, WorkerPlace } from "./jobs.ts";
 
 type Pending = {
@@ -154,7 +154,7 @@ function closedError(): EngineError {
 
 /** Errors lose their class between threads. */
 export function reviveError({ name, message, stack }: NonNullable<Reply["error"]>): Error {
-  const types = { ConfigError, DataError, ImageError, EngineError };
+  const types = { ConfigError, DataError, ImageError, EngineError, RuinedWeights };
   const type = types[name as keyof typeof types];
   const error =
     type === undefined ? new EngineError(`The embedded engine failed: ${name}: ${message}`) : new type(message);

@@ -2,7 +2,7 @@
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import type { TokenStream } from "../../model/tokenizer.ts";
 import type { OnToken, Sample, SamplingParams, StopReason } from "../engine.ts";
-import { EngineError } from "../errors.ts";
+import { RuinedWeights } from "../errors.ts";
 import type { SampleResult, SampleSpan } from "./jobs.ts";
 import type { F32 } from "./kernels/api.ts";
 import { tokenPositions } from "./positions.ts";
@@ -64,7 +64,7 @@ export class Drawing {
     // One number per id, so that the i-th id depends on the seed and i alone.
     const { id, logprob } = choose(logprobs, offset, vocab, params, this.#random.random());
     if (id < 0) {
-      throw new EngineError(
+      throw new RuinedWeights(
         "The model gives no valid distribution: its logits are not finite. Load an earlier checkpoint and lower the learning rate.",
       );
     }

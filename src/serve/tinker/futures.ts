@@ -1,7 +1,7 @@
 /** Work that was accepted and is asked for later, again and again: a result stays for a while after it was first given out. */
 
 import { errorMessage, SaccadeError } from "../../core/errors.ts";
-import { EngineError } from "../../engine/errors.ts";
+import { EngineError, RuinedWeights } from "../../engine/errors.ts";
 import { json } from "../../http/responses.ts";
 
 /** Below the 45 s after which the SDK takes a silent server for a lost one. */
@@ -66,6 +66,7 @@ export class Futures {
 
 /** In the form that the SDK turns into an exception at once. */
 export function failure(error: unknown): Outcome {
-  const category = error instanceof SaccadeError && !(error instanceof EngineError) ? "user" : "server";
+  const theirs = error instanceof SaccadeError && (!(error instanceof EngineError) || error instanceof RuinedWeights);
+  const category = theirs ? "user" : "server";
   return { json: { error: errorMessage(error), category } };
 }

@@ -75,13 +75,21 @@ export async function draw(
   const targeted = asked ? scoreTargets(sampler, prompt, asked, chat) : undefined;
   const wanted = request.prompt_logprobs === true || (request.prompt_logprobs_last_n ?? 0) > 0;
   const scored = wanted ? score(sampler, prompt, chat, request.prompt_logprobs_last_n ?? undefined) : undefined;
-  const samples = (await Promise.all(drawn)).map((sample) => ({
+  // Waited for together: where all of them fail, an error that nobody waits for would end the server.
+  const [found, prompts, top, targets, drawnInPrompt] = await Promise.all([
+    Promise.all(drawn),
+    scored,
+    likeliest,
+    targeted,
+    others,
+  ]);
+  const samples = found.map((sample) => ({
     stop: sample.stopReason,
     ids: sample.ids,
     logprobs: sample.logprobs,
     ...(sample.topLogprobs && { top: sample.topLogprobs }),
   }));
-  const more = { prompt: await scored, top: await likeliest, topCount, targets: await targeted, others: await others };
+  const more = { prompt: prompts, top, topCount, targets, others: drawnInPrompt };
   return { protobuf: encodeSamples(samples, params.topLogprobs ?? 0, more) };
 }
 

@@ -136,6 +136,29 @@ describe("a server that ended", () => {
   });
 });
 
+test("weights that a caller ruined are the caller's fault, whatever is asked of them, and the server lives on", async () => {
+  const server = await open("ruined");
+  const model = await create(server.url);
+  await post(server.url, "forward_backward", batch(model, 1, [40, 41, 42, 43]));
+  const ruin = { ...adam(model, 2), adam_params: { learning_rate: 1e30 } };
+  const { body: move } = await post(server.url, "optim_step", ruin);
+  await post(server.url, "retrieve_future", { request_id: move.request_id });
+  const saved = { model_id: model, seq_id: 3, sampling_session_seq_id: 0 };
+  const { body: save } = await post(server.url, "save_weights_for_sampler", saved);
+  const { body: sampler } = await post(server.url, "retrieve_future", { request_id: save.request_id });
+  const { body: future } = await post(server.url, "asample", {
+    sampling_session_id: sampler.sampling_session_id,
+    prompt: { chunks: [{ type: "encoded_text", tokens: [40, 41, 42] }] },
+    sampling_params: { max_tokens: 2 },
+    num_samples: 2,
+    topk_prompt_logprobs: 2,
+  });
+  const { body } = await post(server.url, "retrieve_future", { request_id: future.request_id });
+  expect(body).toMatchObject({ error: expect.stringContaining("not finite"), category: "user" });
+  expect((await post(server.url, "create_session", { tags: [] })).status).toBe(200);
+  await server.close();
+});
+
 describe("what can't be read", () => {
   let server: Awaited<ReturnType<typeof open>>;
   let model = "";
