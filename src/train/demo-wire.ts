@@ -17,30 +17,42 @@ export type DemoReply = {
 type Pixels = { readonly width: number; readonly height: number; readonly data: Uint8Array };
 /** With its name, and as the model sees it where that is another size: both take time, which the main thread has not. */
 type Picture = Pixels & { readonly hash: string; readonly view?: Pixels };
-export type DemoBatch = { readonly imitated: readonly Imitated[]; readonly pictures: readonly Picture[] };
+/** A sequence whose spans name their picture by its place in the list. */
+type Packed = Omit<Imitated, "sequence"> & {
+  readonly sequence: Omit<Imitated["sequence"], "images"> & {
+    readonly images: readonly (Omit<ImageSpan, "image"> & { readonly picture: number })[];
+  };
+};
+export type DemoBatch = { readonly imitated: readonly Packed[]; readonly pictures: readonly Picture[] };
 
 export function packBatch(
   imitated: readonly Imitated[],
   processor: Pick<ImageProcessor, "view">,
 ): { readonly batch: DemoBatch; readonly transfer: ArrayBuffer[] } {
-  const pictures = new Map<Image, Picture>();
-  for (const { image } of spansOf(imitated)) {
-    if (pictures.has(image)) continue;
-    const view = processor.view(image);
-    pictures.set(image, { ...copyOf(image), hash: image.hash, ...(view !== image && { view: copyOf(view) }) });
-  }
-  const places = new Map([...pictures.keys()].map((image, i) => [image, i]));
-  const transfer = [...pictures.values()].flatMap(({ data, view }) =>
-    [data, view?.data].flatMap((one) => one?.buffer ?? []),
-  );
-  return {
-    batch: {
-      // A span's picture is its place in the list meanwhile.
-      imitated: withImages(imitated, (image) => places.get(image) as unknown as Image),
-      pictures: [...pictures.values()],
-    },
-    transfer: transfer as ArrayBuffer[],
+  const places = new Map<Image, number>();
+  const pictures: Picture[] = [];
+  const transfer: ArrayBuffer[] = [];
+  /** A world may keep its own bytes, or a view of a larger buffer. */
+  const copyOf = ({ width, height, data }: Pixels): Pixels => {
+    const copy = new Uint8Array(data);
+    transfer.push(copy.buffer);
+    return { width, height, data: copy };
   };
+  const place = (image: Image): number => {
+    const known = places.get(image);
+    if (known !== undefined) return known;
+    const view = processor.view(image);
+    places.set(image, pictures.length);
+    return pictures.push({ ...copyOf(image), hash: image.hash, ...(view !== image && { view: copyOf(view) }) }) - 1;
+  };
+  const packed = imitated.map(({ sequence, decisions }) => ({
+    sequence: {
+      ...sequence,
+      images: sequence.images.map(({ image, ...span }) => ({ ...span, picture: place(image) })),
+    },
+    decisions,
+  }));
+  return { batch: { imitated: packed, pictures }, transfer };
 }
 
 export function unpackBatch({ imitated, pictures }: DemoBatch): Imitated[] {
@@ -49,21 +61,11 @@ export function unpackBatch({ imitated, pictures }: DemoBatch): Imitated[] {
     if (view !== undefined) rememberView(image, new Image(view.width, view.height, view.data));
     return image;
   });
-  return withImages(imitated, (place) => images[place as unknown as number] as Image);
-}
-
-function spansOf(imitated: readonly Imitated[]): readonly ImageSpan[] {
-  return imitated.flatMap(({ sequence }) => sequence.images);
-}
-
-function withImages(imitated: readonly Imitated[], map: (image: Image) => Image): Imitated[] {
   return imitated.map(({ sequence, decisions }) => ({
-    sequence: { ...sequence, images: sequence.images.map((span) => ({ ...span, image: map(span.image) })) },
+    sequence: {
+      ...sequence,
+      images: sequence.images.map(({ picture, ...span }) => ({ ...span, image: images[picture] as Image })),
+    },
     decisions,
   }));
-}
-
-/** A world may keep its own bytes, or a view of a larger buffer. */
-function copyOf({ width, height, data }: Pixels): Pixels {
-  return { width, height, data: new Uint8Array(data) };
 }
