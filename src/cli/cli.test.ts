@@ -46,6 +46,26 @@ describe("saccade play", () => {
     expect(stdout).toContain("Success");
   });
 
+  test("lets the model that comes with Saccade play, with the options it was trained with", () => {
+    const ends = [0, 1, 2, 3, 4, 5].map((seed) => {
+      const args = ["play", "maze_2d/easy", "--agent", "maze-2d", "--greedy", "--seed", `${seed}`];
+      return lines(saccade([...args, "--max-turns", "24", "--json"]).stdout).at(-1);
+    });
+    // At random nobody arrives.
+    expect(ends.filter((end) => end?.success).length).toBeGreaterThanOrEqual(5);
+    expect(ends[0]?.reply).toContain("<justification>");
+  });
+
+  test.each([
+    [["--oracle", "--agent", "maze-2d"], "Choose one of --oracle and --agent."],
+    [["--greedy"], "--greedy is for a model: name one with --agent."],
+    [["--agent", "maze-3d"], "maze-2d"],
+  ])("%s is refused with what to do instead", (flags, words) => {
+    const { status, stderr } = saccade(["play", "maze_2d/easy", ...flags]);
+    expect(status).toBe(2);
+    expect(stderr).toContain(words);
+  });
+
   test("loads no package that its world does without", () => {
     const loaded = (env: string) => {
       const debug = { ...process.env, NODE_DEBUG: "esm" };

@@ -10,7 +10,7 @@ export const ENGINE_FLAG = [
   parseEngine,
 ] as const;
 
-function parseEngine(text: string): EngineConfig {
+export function parseEngine(text: string): EngineConfig {
   const read = engineConfig.safeParse(parseValue(text));
   if (!read.success) throw new ConfigError(`--engine takes a name, or a JSON object with a name; got ${text}.`);
   checkEngineConfig(read.data);

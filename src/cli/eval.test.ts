@@ -53,6 +53,17 @@ const LAKE = [
 ];
 
 describe("saccade eval", () => {
+  test("plays what a model was trained on, as it was asked then, when nothing else is named", async () => {
+    const flags = ["maze-2d", "--seeds", "1000000..1000011", "--greedy", "--out", join(root, "own")];
+    await evalCommand().exitOverride().parseAsync(flags, { from: "user" });
+    expect(process.exitCode).toBe(EXIT.ok);
+    expect(printed).toContain("12 seeds · temperature 0 · maxTokens 32");
+    expect(printed).toContain("cellSize 16");
+    const { envs } = JSON.parse(await readFile(join(root, "own", "report.json"), "utf8")) as Report;
+    // Nearly all that can be done within its fifteen turns, which random play never does.
+    expect(envs[0]?.success.count).toBeGreaterThanOrEqual((envs[0]?.against.oracle?.count ?? 13) - 2);
+  });
+
   test("prints the report and leaves it in the folder", async () => {
     expect(await saccadeEval(...LAKE, "--price", "1/2", "--greedy", "--max-tokens", "50")).toBe(EXIT.ok);
     expect(printed).toMatch(/\| frozen_lake \| \d+\.\d % \| .*\| 0\.0 % \|/);

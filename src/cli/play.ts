@@ -1,5 +1,5 @@
 /**
- * `saccade play`: an episode in the terminal, by a person, by the oracle, at random, or from replies on standard input.
+ * `saccade play`: an episode in the terminal, by a person, a model, the oracle, at random, or from replies on standard input.
  * The picture is drawn in half-blocks; `--gif` keeps it as an animation; `--json` prints one line per turn.
  */
 import { writeFileSync } from "node:fs";
@@ -10,6 +10,7 @@ import { type Env, makeEnv, makeProtocol, type Step, sumRewards, WorldEnv } from
 import { encodeGif, halfBlocks } from "../images/index.ts";
 import { captioned, type Frame } from "./captions.ts";
 import { checkWritable, collect, envOptions, wholeNumber } from "./common.ts";
+import type { Player } from "./play-model.ts";
 
 type Flags = {
   seed: number;
@@ -17,13 +18,16 @@ type Flags = {
   maxTurns?: number;
   oracle?: boolean;
   random?: boolean;
+  agent?: string;
+  greedy?: boolean;
+  engine?: string;
   gif?: string;
   json?: boolean;
   set: string[];
 };
 
-/** Where replies come from; undefined ends the episode early. */
-type Replies = (turn: number) => Promise<string | undefined>;
+/** Where replies to what is newly seen come from; undefined ends the episode early. */
+type Replies = (turn: number, seen: readonly Message[]) => Promise<string | undefined>;
 
 export function playCommand(): Command {
   return new Command("play")
@@ -34,29 +38,55 @@ export function playCommand(): Command {
     .option("--max-turns <n>", "turn limit", wholeNumber("--max-turns", 1))
     .option("--oracle", "let the oracle play")
     .option("--random", "play at random")
+    .option("--agent <model>", "let a model play: what `saccade eval` takes, or one that comes with Saccade (maze-2d)")
+    .option("--greedy", "of a model: its likeliest replies, instead of sampled ones")
+    .option("--engine <name>", "of a model: who computes, as for `saccade eval`")
     .option("--gif <file>", "write the episode as an animation")
-    .option("--json", "print one JSON line per turn; without --oracle or --random, replies are lines of standard input")
+    .option(
+      "--json",
+      "print one JSON line per turn; without --oracle, --random or --agent, replies are lines of standard input",
+    )
     .option("--set <key=value>", "option of the environment (repeat), for example --set size=8", collect, [])
     .action(runPlay);
 }
 
 async function runPlay(name: string, flags: Flags): Promise<void> {
-  if (flags.oracle && flags.random) throw new ConfigError("Choose one of --oracle and --random.");
-  if (flags.gif !== undefined) checkWritable(flags.gif, "--gif");
-  const env = await makeEnv(name, envOptions(flags));
-  const input = flags.oracle || flags.random ? undefined : createInterface({ input: process.stdin });
-  try {
-    await playOne(env, input ? linesOf(input, env, flags) : machineReplies(env, flags), flags);
-  } finally {
-    // An open input would keep the process waiting after an error.
-    input?.close();
-    await env.close?.();
+  const players = [flags.oracle && "--oracle", flags.random && "--random", flags.agent !== undefined && "--agent"];
+  const chosen = players.filter((player) => typeof player === "string");
+  if (chosen.length > 1) throw new ConfigError(`Choose one of ${chosen.join(" and ")}.`);
+  for (const flag of ["greedy", "engine"] as const) {
+    if (flags[flag] !== undefined && flags.agent === undefined)
+      throw new ConfigError(`--${flag} is for a model: name one with --agent.`);
   }
+  if (flags.gif !== undefined) checkWritable(flags.gif, "--gif");
+  const { agent } = flags;
+  const player =
+    agent === undefined ? undefined : await (await import("./play-model.ts")).openPlayer({ ...flags, agent });
+  try {
+    const env = await makeEnv(name, { ...player?.optionsOf(name), ...envOptions(flags) });
+    try {
+      await playWith(env, player, chosen.length === 0, flags);
+    } finally {
+      await env.close?.();
+    }
+  } finally {
+    await player?.close();
+  }
+}
+
+async function playWith(env: Env, player: Player | undefined, byPerson: boolean, flags: Flags): Promise<void> {
+  if (byPerson) {
+    const input = createInterface({ input: process.stdin });
+    // An open input would keep the process waiting after an error.
+    return playOne(env, linesOf(input, env, flags), flags).finally(() => input.close());
+  }
+  const model = await player?.open(env, flags.seed);
+  return playOne(env, model ? (_turn, seen) => model(seen) : machineReplies(env, flags), flags);
 }
 
 async function playOne(env: Env, replies: Replies, flags: Flags): Promise<void> {
   const quiet = flags.json === true;
-  const byMachine = flags.oracle || flags.random;
+  const byMachine = flags.oracle || flags.random || flags.agent !== undefined;
   const film: Frame[] = [];
   const show = (messages: readonly Message[], caption?: string) => {
     const [image] = messages.flatMap(imagesOf);
@@ -69,7 +99,7 @@ async function playOne(env: Env, replies: Replies, flags: Flags): Promise<void> 
   let last: Step | undefined;
   let total = 0;
   for (let turn = 1; ; turn++) {
-    const reply = await replies(turn);
+    const reply = await replies(turn, seen);
     if (reply === undefined) break;
     if (!quiet && byMachine) process.stdout.write(`> ${reply}\n`);
     last = await env.step(reply);

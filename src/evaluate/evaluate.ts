@@ -17,10 +17,11 @@ import { writeAtomic } from "../run/files.ts";
 import { openRun, type RunFolder } from "../run/folder.ts";
 import { differences, type RunStatus, readManifest } from "../run/manifest.ts";
 import { OracleReplay } from "../train/decisions.ts";
+import { readTrained } from "../train/trained.ts";
 import { framesOf, recordOf } from "../train/trajectory-records.ts";
 import type { MeteredAgent } from "./chat-agent.ts";
 import { reportMarkdown } from "./markdown.ts";
-import { type EvalModel, type ModelOptions, openModel } from "./models.ts";
+import { type EvalModel, type ModelOptions, openModel, parseModel } from "./models.ts";
 import { type EnvPlan, type Job, type PlanOptions, planEnvs, planJobs } from "./plan.ts";
 import { type EvaluationPresetName, evaluationPreset } from "./presets.ts";
 import { makeReport, type Report, reportMetrics } from "./report.ts";
@@ -52,8 +53,9 @@ const ENV_RETRIES = 1;
 /** Bytes of frames a folder may hold. */
 const FRAME_BYTES = 8 * 1024 ** 3;
 
-export async function evaluateModel(options: EvaluationOptions): Promise<Evaluation> {
-  checkNumbers(options);
+export async function evaluateModel(given: EvaluationOptions): Promise<Evaluation> {
+  checkNumbers(given);
+  const options = await withTrained(given);
   const preset = options.preset === undefined ? undefined : evaluationPreset(options.preset);
   const stop = new Stop(options.signal);
   const host = new EnvHost(options.workers);
@@ -87,6 +89,20 @@ export async function evaluateModel(options: EvaluationOptions): Promise<Evaluat
     await model?.close();
     await host.close();
   }
+}
+
+/** A model that was trained here plays, unless something else is named, what it was trained on, and is asked as it was then. */
+async function withTrained(given: EvaluationOptions): Promise<EvaluationOptions> {
+  if (given.envs !== undefined || given.sources !== undefined || given.preset !== undefined) return given;
+  const spec = parseModel(given.model);
+  const trained = spec.kind === "folder" ? await readTrained(spec.path) : undefined;
+  if (trained === undefined) return given;
+  const { envs, sampling, history } = trained;
+  const [only] = envs;
+  const asked = { ...sampling, ...(history !== undefined && { history }), ...given };
+  return only !== undefined && envs.length === 1
+    ? { ...asked, envs: [only.env], options: { ...only.options, ...given.options } }
+    : { ...asked, sources: envs };
 }
 
 type Session = {

@@ -1,5 +1,5 @@
 /**
- * From a name to a model that can play: a folder (the embedded engine), `provider:name`, `url#name` for any OpenAI-compatible server, or
+ * From a name to a model that can play: a folder (the embedded engine), one that comes with Saccade, `provider:name`, `url#name` for any OpenAI-compatible server, or
  * `agent:name` for one that a world brings along.
  * Each has an identity, what tells it from every other model, and resolved sampling settings; results are kept under both. A folder's
  * identity is the content of its files, so a checkpoint that was trained on is another model.
@@ -19,6 +19,7 @@ import { type EngineConfig, openEngine } from "../engine/registry.ts";
 import { type AgentContext, tokenAgent } from "../rollout/agents.ts";
 import { builtinAgent } from "../rollout/builtin-agents.ts";
 import { isRun } from "../run/list.ts";
+import { shippedModel, shippedModels } from "../train/trained.ts";
 import type { View } from "../train/trajectory-records.ts";
 import { ChatAgent, ChatClient, type ChatOptions, type MeteredAgent } from "./chat-agent.ts";
 import { noUsage, sequenceUsage } from "./usage.ts";
@@ -85,11 +86,12 @@ export function parseModel(text: string): ModelSpec {
   if (Object.hasOwn(PROVIDERS, provider)) return { kind: "provider", provider: provider as Provider, name };
   const agent = AGENTS.find((known) => text === `agent:${known}`);
   if (agent !== undefined) return { kind: "agent", name: agent };
-  if (existsSync(text)) return { kind: "folder", path: text };
+  const path = existsSync(text) ? text : shippedModel(text);
+  if (path !== undefined) return { kind: "folder", path };
   throw new ConfigError(
     `There is no model "${text}". A model is a folder that exists, provider:name (${Object.keys(PROVIDERS).join(", ")}), ` +
-      "url#name (an OpenAI-compatible server, such as http://127.0.0.1:8000/v1#my-model) or agent:name " +
-      `(${AGENTS.join(", ")}).`,
+      "url#name (an OpenAI-compatible server, such as http://127.0.0.1:8000/v1#my-model), agent:name " +
+      `(${AGENTS.join(", ")}) or one that comes with Saccade (${shippedModels().join(", ")}).`,
   );
 }
 

@@ -16,6 +16,7 @@ export * from "./sft.ts";
 export * from "./sight.ts";
 export * from "./simulate.ts";
 export * from "./tokens.ts";
+export { readTrained, shippedModels, type Trained } from "./trained.ts";
 export * from "./trainer.ts";
 export { warmStartUpdates } from "./warm-start.ts";
 export * from "./whiten.ts";

@@ -4,16 +4,16 @@
  */
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { ConfigError } from "../core/errors.ts";
 import { isJsonObject } from "../core/json.ts";
 import { isPath, loadFile } from "../envs/load.ts";
 import { HUB_PREFIX } from "../model/hub-cache.ts";
+import { packageFolder } from "./package-folder.ts";
 import { type Recipe, resolveRecipe } from "./recipe.ts";
 
 /** The recipes that come with Saccade. */
 export function recipeNames(): string[] {
-  const folder = recipesFolder();
+  const folder = packageFolder("recipes");
   return folder === undefined
     ? []
     : readdirSync(folder).flatMap((name) => (/^[^.]+\.ts$/.test(name) ? [name.slice(0, -3)] : []));
@@ -21,7 +21,7 @@ export function recipeNames(): string[] {
 
 /** `overrides`: fields that replace the recipe's, their paths relative to the working directory. */
 export function loadRecipe(name: string, overrides: Readonly<Record<string, unknown>> = {}): Recipe {
-  const folder = recipesFolder();
+  const folder = packageFolder("recipes");
   const file = isPath(name) ? name : folder === undefined ? undefined : join(folder, `${name}.ts`);
   if (file === undefined || !isFile(file)) {
     throw new ConfigError(
@@ -66,15 +66,4 @@ function withPathsFrom(folder: string, recipe: unknown): unknown {
 
 function isFile(path: string): boolean {
   return existsSync(path) && statSync(path).isFile();
-}
-
-/** Beside package.json, from the sources and from the build. */
-function recipesFolder(): string | undefined {
-  for (let folder = dirname(fileURLToPath(import.meta.url)); folder !== dirname(folder); folder = dirname(folder)) {
-    if (isFile(join(folder, "package.json"))) {
-      const recipes = join(folder, "recipes");
-      return existsSync(recipes) ? recipes : undefined;
-    }
-  }
-  return undefined;
 }

@@ -31,6 +31,7 @@ import { type Recipe, recipeConfig } from "./recipe.ts";
 import { Reference } from "./reference.ts";
 import { groupRequest, RequestQueue } from "./requests.ts";
 import { stepMetrics } from "./step-metrics.ts";
+import { writeTrained } from "./trained.ts";
 import type { RecordContext } from "./trajectory-records.ts";
 import { MAX_SKIPPED, survivingGroups, type UpdateReport, update } from "./update.ts";
 import { warmStart, warmStartUpdates } from "./warm-start.ts";
@@ -526,6 +527,7 @@ class Trainer {
       step,
       async (folder) => {
         await policy.checkpoint(join(folder, "policy"));
+        await writeTrained(join(folder, "policy"), this.#options.recipe);
         await critic?.checkpoint(join(folder, "critic"));
       },
       { ...this.progress, groups },
