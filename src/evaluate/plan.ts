@@ -56,7 +56,9 @@ export async function planEnvs(
   const named = options.envs ?? (options.sources === undefined ? preset?.envs : undefined) ?? [];
   const sources = [...new Set(named.map(fullName))].map((env): Source => ({ env })).concat(options.sources ?? []);
   if (sources.length === 0) {
-    throw new ConfigError("Nothing to play: name an environment (--env maze_2d/easy), a file of episodes or a preset. Only a model that was trained here knows what it plays.");
+    throw new ConfigError(
+      "Nothing to play: name an environment (--env maze_2d/easy), a file of episodes or a preset. Only a model that was trained here knows what it plays.",
+    );
   }
   const opened: OpenSource[] = [];
   for (const source of sources) opened.push(await openSource(chosenRows(source, options.seeds)));

@@ -116,7 +116,10 @@ describe("A synchronous run", { timeout: 300_000 }, () => {
         metrics: Object.entries(metrics).filter(([name]) => !/^(time|speed|memory)\//.test(name)),
       }));
       runs.push({ weights: weightsUnder(join(run, "checkpoints/step-11")), learned });
-      expect(await readTrained(join(run, "checkpoints/step-11/policy"))).toMatchObject({ recipe: "tiny", envs: [{ env: "signals" }] });
+      expect(await readTrained(join(run, "checkpoints/step-11/policy"))).toMatchObject({
+        recipe: "tiny",
+        envs: [{ env: "signals" }],
+      });
       expect(steps.map((metrics) => metrics["staleness/max"])).toEqual([0, 0, 0]);
       // What is trained is what was sampled, to the last bit.
       expect(steps.map((metrics) => metrics["drift/max"])).toEqual([0, 0, 0]);
