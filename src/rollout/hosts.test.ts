@@ -2,7 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 import { ConfigError, EnvError } from "../core/errors.ts";
 import { Image } from "../core/image.ts";
 import { imagesOf } from "../core/message.ts";
@@ -166,6 +166,27 @@ test.runIf(process.platform === "linux")("No thread and no process is left when 
   }
   expect(rounds[1]?.threads).toBeLessThanOrEqual(rounds[0]?.threads ?? 0);
   expect(rounds.map(({ children }) => children)).toEqual([0, 0]);
+});
+
+test("Inline, environments of kinds that are no longer played are closed, so that their number does not grow with the kinds", async () => {
+  const log = join(folder, "kinds.log");
+  const count = (what: string) =>
+    readFileSync(log, "utf8")
+      .split("\n")
+      .filter((line) => line === what).length;
+  await withHost("inline", async (host) => {
+    for (let kind = 0; kind < 20; kind++) {
+      const spec = { id: FAULTY, options: { turns: kind + 1, log } };
+      // Twice: what was just given back is lent again.
+      for (const _ of [1, 2]) {
+        const lent = await Promise.all(Array.from({ length: 8 }, () => host.acquire(spec)));
+        for (const env of lent) host.release(env);
+      }
+    }
+    expect(count("open")).toBe(20 * 8);
+    await vi.waitFor(() => expect(count("open") - count("close")).toBeLessThanOrEqual(32 + 8));
+  });
+  expect(count("close")).toBe(20 * 8);
 });
 
 test("A host that is closed, or asked for workers that do not exist, says so", async () => {

@@ -29,6 +29,8 @@ export interface HostedEnv extends Env {
 /** How long a closing environment may take, and a worker to start (from sources it compiles first). */
 const CLOSE_MS = 5_000;
 const START_MS = 120_000;
+/** Where so many inline ones wait for their next episode, the longest idle makes way for one of another kind. */
+const MOST_IDLE = 32;
 
 export class EnvHost {
   readonly workers: Workers;
@@ -50,7 +52,10 @@ export class EnvHost {
     this.#idle = this.#idle.filter((env) => env.alive);
     const same = this.#idle.findIndex((env) => keyOf(env.spec) === key);
     if (same >= 0) return this.#idle.splice(same, 1)[0] as HostedEnv;
-    if (this.workers === "inline") return InlineEnv.open(spec);
+    if (this.workers === "inline") {
+      if (this.#idle.length >= MOST_IDLE) this.discard(this.#idle.shift() as HostedEnv);
+      return InlineEnv.open(spec);
+    }
     const other = this.#idle.pop();
     const env = other instanceof RemoteEnv ? other : new RemoteEnv(this.workers);
     try {

@@ -1,4 +1,6 @@
 /** SeedScores and the yardsticks beside them. */
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import { ConfigError } from "../core/errors.ts";
 import { makeWorldEnv } from "../envs/registry.ts";
@@ -7,6 +9,7 @@ import { builtinAgent, scriptedAgent } from "./builtin-agents.ts";
 import { playSeeds, scoreLine } from "./play.ts";
 import { wilson } from "./scores.ts";
 import { ScriptedSampler, testModel } from "./test-model.ts";
+import type { Trajectory } from "./trajectory.ts";
 
 const seeds = Array.from({ length: 40 }, (_, i) => 1000 + i);
 const FAULTY = new URL("./faulty-env.ts", import.meta.url).pathname;
@@ -92,6 +95,27 @@ describe("SeedScores of a model", () => {
     expect(scores.sampledTokens).toBe(sampled / 6);
     expect(seen).toEqual(seeds.slice(0, 6).map((seed) => `frozen_lake#${seed}/0 0`));
     expect(sampler.asked.every(({ params }) => params.temperature === 0)).toBe(true);
+  });
+
+  test("keep no episode: what was handed on can be forgotten while the rest is played", async () => {
+    setFlagsFromString("--expose-gc");
+    const gc = runInNewContext("gc") as () => void;
+    const handed: WeakRef<Trajectory>[] = [];
+    const alive: number[] = [];
+    await playSeeds({
+      agent: builtinAgent("stop"),
+      // Slow, since what a weak reference names is kept until the event loop goes on.
+      env: { id: FAULTY, options: { turns: 2, slow: 1 } },
+      seeds,
+      live: 4,
+      onTrajectory: (trajectory) => {
+        handed.push(new WeakRef(trajectory));
+        gc();
+        alive.push(handed.filter((each) => each.deref() !== undefined).length);
+      },
+    });
+    expect(alive).toHaveLength(40);
+    expect(Math.max(...alive)).toBeLessThan(20);
   });
 
   test("failures of ours are counted and not scored", async () => {

@@ -110,7 +110,8 @@ async function figures(options: Hosted): Promise<Figures> {
   const tries: Try[] = [];
   const requests = seeds.map((seed) => ({ env, seed, siblings: repeats, group: `${label ?? env.id}#${seed}` }));
   for await (const group of playGroups(requests, { ...shared, agent, host, samplingSeed, live, counters })) {
-    tries.push(...group.trajectories);
+    // Not the trajectories: their frames would add up to gigabytes.
+    tries.push(...group.trajectories.map(({ seed, success }) => ({ seed, success })));
     for (const trajectory of [...group.trajectories, ...group.dropped]) onTrajectory?.(trajectory);
   }
   const { episodes, turns } = counters;
