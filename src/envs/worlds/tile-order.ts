@@ -37,9 +37,11 @@ export class TileOrder {
   order: readonly number[] = [];
   stopped = false;
   #tiles: Tiles | undefined;
-  /** Rows of tiles, rows of their corners with the number of a slot (by tile and slot), and tiles in characters. */
-  #rows = new Map<Image, Rows>();
-  #corners = new Map<number, Rows>();
+  /** The last picture, which stands until the order changes. */
+  #shown: { readonly order: readonly number[]; readonly picture: Image } | undefined;
+  /** Rows of the tile that leads, of tiles with the number of a slot (by tile and slot), and tiles in characters. */
+  #lead: Rows | undefined;
+  #rows = new Map<number, Rows>();
   #sketches = new Map<Image, readonly string[]>();
 
   constructor(count: number, solver: "swap" | "reorder", words: TileWords, label: Label) {
@@ -69,8 +71,9 @@ export class TileOrder {
     this.order = order;
     this.stopped = stopped;
     this.#tiles = undefined;
+    this.#shown = undefined;
+    this.#lead = undefined;
     this.#rows = new Map();
-    this.#corners = new Map();
     this.#sketches = new Map();
   }
 
@@ -119,48 +122,38 @@ export class TileOrder {
   }
 
   #picture({ lead, ordered }: Tiles): Image {
+    if (this.#shown !== undefined && sameOrder(this.#shown.order, this.order)) return this.#shown.picture;
     const side = (ordered[0] as Image).width;
-    const shown = [...(lead === undefined ? [] : [lead]), ...this.order.map((tile) => ordered[tile] as Image)];
-    const width = side * shown.length;
-    const bytes = freshBytes(width * side * 3);
+    if (lead !== undefined) this.#lead ??= rowsOf(lead);
+    const tiles = this.order.map((tile, slot) => this.#labelled(ordered[tile] as Image, tile, slot));
+    if (this.#lead !== undefined) tiles.unshift(this.#lead);
+    const bytes = freshBytes(tiles.length * side * side * 3);
     // From left to right, then down: memory that is written in its order is written in half the time.
-    const tiles = shown.map((image) => this.#rowsOf(image));
     for (let row = 0, at = 0; row < side; row++) {
       for (const rows of tiles) {
         bytes.set(rows[row] as Uint8Array, at);
         at += side * 3;
       }
     }
-    const [across, down] = this.#label.size(side);
-    this.order.forEach((tile, slot) => {
-      let at = ((side - down) * width + (shown.length - this.count + slot + 1) * side - across) * 3;
-      for (const row of this.#corner(ordered[tile] as Image, tile, slot)) {
-        bytes.set(row, at);
-        at += width * 3;
-      }
-    });
-    return new Image(width, side, bytes);
+    const picture = new Image(tiles.length * side, side, bytes);
+    this.#shown = { order: this.order, picture };
+    return picture;
   }
 
-  #rowsOf(image: Image): Rows {
-    let rows = this.#rows.get(image);
-    if (rows === undefined) {
-      rows = rowsOf(image);
-      this.#rows.set(image, rows);
-    }
-    return rows;
-  }
-
-  #corner(image: Image, tile: number, slot: number): Rows {
+  /** The rows of a tile with a slot's number in its corner. */
+  #labelled(image: Image, tile: number, slot: number): Rows {
     const key = tile * this.count + slot;
-    let rows = this.#corners.get(key);
+    let rows = this.#rows.get(key);
     if (rows === undefined) {
       const [width, height] = this.#label.size(image.width);
       const corner = new Canvas(width, height, null);
       corner.draw(image, width - image.width, height - image.height);
       this.#label.draw(corner, slot + 1, image.width);
-      rows = rowsOf(corner);
-      this.#corners.set(key, rows);
+      const lower = new Canvas(image.width, height, null);
+      lower.draw(image, 0, height - image.height);
+      lower.draw(corner.toImage(), image.width - width, 0);
+      rows = [...rowsOf(image).slice(0, -height), ...rowsOf(lower)];
+      this.#rows.set(key, rows);
     }
     return rows;
   }
