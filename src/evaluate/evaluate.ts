@@ -213,6 +213,8 @@ async function yardsticks({ spec, seeds, maxTurns, protocol }: EnvPlan, { host, 
     seeds,
     host,
     signal: stop.signal,
+    // Worlds on this thread wait for nothing, so playing many at a time would only hold the frames of many.
+    ...(protocol !== undefined && host.workers === "inline" && { live: 1 }),
     ...(maxTurns !== undefined && { maxTurns }),
   });
   return against;
