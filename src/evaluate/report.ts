@@ -12,6 +12,7 @@ import {
   type PassAtK,
   passTable,
   type Rate,
+  successByTurn,
   successRate,
 } from "../rollout/scores.ts";
 import type { Metrics } from "../run/events.ts";
@@ -30,6 +31,7 @@ export type EnvReport = {
   /** Means over scored episodes. */
   readonly reward: number;
   readonly turns: number;
+  readonly byTurn: Readonly<Record<string, number>>;
   readonly inputTokens: number;
   readonly outputTokens: number;
   /** Shares of their replies: no action read, refused by the world, cut at the token limit, refused by the model, without text. */
@@ -133,6 +135,7 @@ function envReport(plan: EnvPlan, { jobs, attempts, against, price }: ReportInpu
     passAtK: passTable(scored),
     reward: each(total(({ reward }) => reward)),
     turns: each(turns),
+    byTurn: successByTurn(scored),
     inputTokens: each(total(({ usage }) => usage.inputTokens)),
     outputTokens: each(total(({ usage }) => usage.outputTokens)),
     unparsed: share(total(({ unparsed }) => unparsed)),

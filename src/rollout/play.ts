@@ -10,7 +10,7 @@ import { builtinAgent } from "./builtin-agents.ts";
 import { RolloutCounters } from "./counters.ts";
 import { type GroupOptions, playGroups } from "./groups.ts";
 import { EnvHost, type EnvSpec, type Workers } from "./hosts.ts";
-import { type EnvScores, type PassAtK, passTable, type Rate, successRate, type Try } from "./scores.ts";
+import { type EnvScores, type PassAtK, passTable, type Rate, successByTurn, successRate } from "./scores.ts";
 import type { EndReason, Trajectory } from "./trajectory.ts";
 
 /** Means are over episodes, shares over replies; episodes that failed for our reasons are only counted. */
@@ -19,6 +19,8 @@ export type Figures = {
   readonly passAtK: readonly PassAtK[];
   readonly reward: number;
   readonly turns: number;
+  /** Solved in a turn, of those that came to it. */
+  readonly byTurn: Readonly<Record<string, number>>;
   readonly sampledTokens: number;
   /** Replies from which no action could be read, and replies cut at their token limit. */
   readonly unparsed: number;
@@ -107,11 +109,11 @@ type Hosted = PlayOptions & { readonly host: EnvHost };
 async function figures(options: Hosted): Promise<Figures> {
   const { agent, env, seeds, host, samplingSeed = 0, live = 16, repeats = 1, label, onTrajectory, ...shared } = options;
   const counters = new RolloutCounters();
-  const tries: Try[] = [];
+  const tries: { seed: number; success: boolean; turns: number }[] = [];
   const requests = seeds.map((seed) => ({ env, seed, siblings: repeats, group: `${label ?? env.id}#${seed}` }));
   for await (const group of playGroups(requests, { ...shared, agent, host, samplingSeed, live, counters })) {
     // Not the trajectories: their frames would add up to gigabytes.
-    tries.push(...group.trajectories.map(({ seed, success }) => ({ seed, success })));
+    tries.push(...group.trajectories.map(({ seed, success, turns }) => ({ seed, success, turns: turns.length })));
     for (const trajectory of [...group.trajectories, ...group.dropped]) onTrajectory?.(trajectory);
   }
   const { episodes, turns } = counters;
@@ -121,6 +123,7 @@ async function figures(options: Hosted): Promise<Figures> {
     passAtK: passTable(tries),
     reward: per(counters.reward, episodes),
     turns: per(turns, episodes),
+    byTurn: successByTurn(tries),
     sampledTokens: per(counters.sampledTokens, episodes),
     unparsed: per(counters.unparsed, turns),
     cut: per(counters.cut, turns),

@@ -8,6 +8,7 @@ import {
   meanRate,
   passAtK,
   passTable,
+  successByTurn,
   successRate,
   wilson,
 } from "./scores.ts";
@@ -62,10 +63,25 @@ const env = (label: string, hits: number, more: Partial<EnvScores> = {}): EnvSco
   against: { stop: wilson(0, 100), random: wilson(10, 100), oracle: wilson(90, 100) },
   reward: hits / 50,
   turns: 4,
+  byTurn: {},
   unparsed: 0,
   ended: { done: 100 },
   errors: 0,
   ...more,
+});
+
+test("Success by turn counts only the episodes that came to the turn, and later turns together", () => {
+  const tries = [
+    ...Array.from({ length: 6 }, () => ({ success: true, turns: 1 })),
+    ...Array.from({ length: 3 }, () => ({ success: true, turns: 2 })),
+    { success: true, turns: 4 },
+    { success: false, turns: 5 },
+  ];
+  expect(successByTurn(tries)).toEqual({ "1": 6 / 11, "2": 3 / 5, "3-4": 1 / 2, "5-8": 0 });
+  expect(successByTurn([])).toEqual({});
+  const metrics = evaluationMetrics([env("a", 50, { byTurn: successByTurn(tries) })]);
+  expect(metrics["eval/success_by_turn/2"]).toBe(3 / 5);
+  for (const name of Object.keys(metrics)) checkMetric(name);
 });
 
 describe("The metrics of an evaluation", () => {

@@ -4,6 +4,7 @@
  * with several tries at each an interval counts seeds and not episodes.
  */
 import { rangeOf } from "../core/range.ts";
+import { bucketOf } from "../envs/decisions.ts";
 
 /** A share with its 95 % Wilson interval. */
 export type Rate = {
@@ -39,6 +40,19 @@ export function successRate(tries: readonly Try[]): Rate {
   const seeds = new Set(tries.map(({ seed }) => seed)).size;
   const { low, high } = wilson((count / Math.max(1, tries.length)) * seeds, seeds);
   return { ...wilson(count, tries.length), low, high };
+}
+
+/** Of the episodes that came to a turn, the share solved in it: where every turn is a try, how often the second succeeds beside the first. Turns count from 1 and are shown together as decisions are. */
+export function successByTurn(
+  tries: readonly { readonly success: boolean; readonly turns: number }[],
+): Record<string, number> {
+  const most = Math.max(0, rangeOf(tries.map(({ turns }) => turns)).max);
+  const shares: Record<string, number> = {};
+  for (let first = 1, last = 1; first <= most; first = last + 1, last = first === 2 ? 2 : 2 * (first - 1)) {
+    const came = tries.filter(({ turns }) => turns >= first);
+    shares[bucketOf(last)] = came.filter(({ success, turns }) => success && turns <= last).length / came.length;
+  }
+  return shares;
 }
 
 export type PassAtK = { readonly k: number; readonly value: number; readonly seeds: number };
@@ -91,6 +105,7 @@ export type EnvScores = {
   /** Means over scored episodes, and the share of their replies from which no action could be read. */
   readonly reward: number;
   readonly turns: number;
+  readonly byTurn: Readonly<Record<string, number>>;
   readonly unparsed: number;
   /** How scored episodes ended. */
   readonly ended: Readonly<Partial<Record<string, number>>>;
@@ -143,6 +158,12 @@ export function evaluationMetrics(envs: readonly EnvScores[]): Record<string, nu
     put(
       `eval/pass_at/${k}`,
       scored.map(({ passAtK }) => passAtK.find((pass) => pass.k === k)?.value),
+    );
+  }
+  for (const turn of new Set(scored.flatMap(({ byTurn }) => Object.keys(byTurn)))) {
+    put(
+      `eval/success_by_turn/${turn}`,
+      scored.map(({ byTurn }) => byTurn[turn]),
     );
   }
   for (const end of new Set(scored.flatMap(({ ended }) => Object.keys(ended)))) {

@@ -112,6 +112,19 @@ describe("an episode", () => {
     expect(said((await env.step(call("many"))).observation)).toBe("wrong");
   });
 
+  test("near slips are wrong by one to three steps, so that noise still tells what the diagram shows", async () => {
+    const options = { choices: 0, kinds: ["parallels"], step: 5, slips: "near" };
+    const env = await makeEnv("geometry3k", options);
+    const away = new Set<number>();
+    for (let seed = 0; seed < 100; seed++) {
+      await env.reset(seed);
+      const reply = (await env.builtinReply?.("random", seed)) ?? "";
+      const { value } = makeProblem(seed, { ...DEFAULTS, choices: 0, kinds: ["parallels"], step: 5 });
+      away.add(Number(/"answer": "(\d+)"/.exec(reply)?.[1]) - value);
+    }
+    expect([...away].sort((a, b) => a - b)).toEqual([-15, -10, -5, 5, 10, 15]);
+  });
+
   test("without a call the boxed answer is graded, once", async () => {
     const env = await makeEnv("geometry3k", { choices: 0 });
     await env.reset(9);

@@ -29,6 +29,8 @@ const options = z.strictObject({
   prompt: z.enum(["full", "brief"]).default("full"),
   /** `score`: right or wrong. `direction`: of a number also whether the right one is larger or smaller. */
   verdict: z.enum(["score", "direction"]).default("score"),
+  /** How a noisy demonstrator errs in a whole number: anyhow, or by one to three steps, which still tells what the diagram shows. */
+  slips: z.enum(["any", "near"]).default("any"),
   /** Show grey instead of the diagram: what can be done blind. */
   blindfold: z.boolean().default(false),
   /** Shrink pictures so that their long side has at most this many pixels. */
@@ -71,7 +73,7 @@ export const geometry3k: EnvDefinition<typeof options> = {
   },
 };
 
-function taskOf({ verdict, prompt, form }: Options): Omit<TaskInput<Asked>, "data"> {
+function taskOf({ verdict, prompt, form, slips, step }: Options): Omit<TaskInput<Asked>, "data"> {
   const calcScore = defineTool<typeof input, Asked>({
     name: "calc_score",
     description: "Scores an answer to the problem: 1 when it is right, 0 when it is not.",
@@ -96,7 +98,7 @@ function taskOf({ verdict, prompt, form }: Options): Omit<TaskInput<Asked>, "dat
     reward: (reply, row) => (isRight(answerOf(reply), row) ? 1 : 0),
     answer: (row) => call(row.truth, row.steps, form),
     slip: (row, random) => {
-      const wrong = wrongAnswer(row.truth, random);
+      const wrong = slips === "near" ? nearMiss(row.truth, step, random) : wrongAnswer(row.truth, random);
       return call(wrong, prompt === "brief" ? `x=${wrong}` : "I am guessing.", form);
     },
   };
@@ -123,6 +125,14 @@ function wrongAnswer(truth: string, random: { integers(low: number, high: number
   const [step, most] = value % 10 === 0 ? [10, 18] : value % 5 === 0 ? [5, 36] : [1, 180];
   const drawn = step * random.integers(1, most);
   return String(drawn === value ? drawn + step : drawn);
+}
+
+/** One to three steps away from the truth, and still above 0; of what is no whole number any wrong answer. */
+function nearMiss(truth: string, step: number, random: { integers(low: number, high: number): number }): string {
+  const value = Number(truth);
+  if (!Number.isInteger(value)) return wrongAnswer(truth, random);
+  const away = step * random.integers(1, 4);
+  return String(random.integers(0, 2) === 0 && value > away ? value - away : value + away);
 }
 
 const FULL =
