@@ -1,6 +1,7 @@
 /**
  * geometry3k after SkyRL: a diagram, a tool that scores answers, and a second try. A line crosses two parallels, and the model finds the angle marked x in a 64×64 picture (four tokens); the
- * verdict tells whether the right number is larger or smaller. The warm start imitates a player who guesses, wrongly, in six turns of ten; reward then separates looking from guessing.
+ * verdict tells whether the right number is larger or smaller. The warm start imitates a player who errs in 65 turns of 100, by one to three steps of 5°: such errors still tell what the diagram
+ * shows, where answers from anywhere hid it and left the model blind. Reward then separates looking from guessing.
  */
 import { defineRecipe } from "saccade";
 
@@ -17,6 +18,7 @@ export default defineRecipe({
         turn: 6,
         choices: 0,
         verdict: "direction",
+        slips: "near",
         form: "tags",
         prompt: "brief",
         maxTurns: 2,
@@ -24,19 +26,19 @@ export default defineRecipe({
     },
   ],
   warmStart: {
-    episodes: 32_000,
-    noise: 0.6,
+    episodes: 8000,
+    noise: 0.65,
     batch: 8,
     optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.002 },
   },
-  steps: 60,
+  steps: 50,
   groups: 32,
   siblings: 8,
   minibatch: 64,
   sampling: { temperature: 1, maxTokens: 56, contextTokens: 384 },
-  loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28, entropy: 0.003 },
-  optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
-  evaluate: { every: 20, seeds: [1_000_000_000, 1_000_000_511] },
-  sight: { every: 20 },
+  loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28 },
+  optimizer: { name: "muon", learningRate: 0.002, adamLearningRate: 0.0004 },
+  evaluate: { every: 25, seeds: [1_000_000_000, 1_000_000_511] },
+  sight: { every: 25, episodes: 256 },
   expect: "not yet run to its end here",
 });

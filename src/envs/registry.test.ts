@@ -14,6 +14,7 @@ import {
   user,
   z,
 } from "../index.ts";
+import { canBlindfold } from "./registry.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "saccade-registry-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -30,6 +31,21 @@ describe("names", () => {
     expect(await plain.task("brief", "image")).toBe(await easyOne.task("brief", "image"));
     const easy = listEnvs().find((env) => env.id === "maze_2d/easy");
     expect(easy).toMatchObject({ protocol: "tuple", maxTurns: 20, options: { width: 9, height: 9 } });
+  });
+
+  test("worlds can be shown in grey, environments only where they have the option", () => {
+    register(
+      defineEnv({
+        id: "unseen",
+        create: () => ({
+          reset: () => [],
+          step: () => {
+            throw new Error("never");
+          },
+        }),
+      }),
+    );
+    expect(["maze_2d/easy", "geometry3k", "unseen"].map(canBlindfold)).toEqual([true, true, false]);
   });
 
   test.each([

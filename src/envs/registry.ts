@@ -133,6 +133,11 @@ export function isWorld(name: string): boolean {
   return find(name).definition.kind !== "env";
 }
 
+/** Worlds can be shown in grey, and environments with an option for it. */
+export function canBlindfold(name: string): boolean {
+  return isWorld(name) || "blindfold" in find(name).definition.options.shape;
+}
+
 /** How many episodes an environment has, where they are rows of data; undefined: every seed is one. */
 export async function envRows(name: string, options: Options = {}): Promise<number | undefined> {
   const { definition } = find(name);

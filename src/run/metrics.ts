@@ -91,7 +91,12 @@ const EVALUATION: readonly Row[] = [
   ["eval/success_high", "share", "Upper end of the 95 % interval of eval/success."],
   ["eval/success_greedy", "share", "Episodes solved on the same seeds, always the likeliest token.", "higher"],
   ["eval/success_greedy/*", "share", "The same for one environment.", "higher"],
-  ["eval/success_by_turn/*", "share", "Of the sampled episodes that came to this turn (from 1), those solved in it.", "higher"],
+  [
+    "eval/success_by_turn/*",
+    "share",
+    "Of the sampled episodes that came to this turn (from 1), those solved in it.",
+    "higher",
+  ],
   ["eval/floor", "share", "What stopping at once solves on the same seeds and limits."],
   ["eval/floor/*", "share", "The same for one environment."],
   ["eval/ceiling", "share", "What the oracle solves on the same seeds and limits."],

@@ -1,6 +1,6 @@
 /** The sight probe of a run: episodes on evaluation seeds with real frames, and with grey ones. */
 import type { Sampler } from "../engine/engine.ts";
-import { isWorld } from "../envs/registry.ts";
+import { canBlindfold } from "../envs/registry.ts";
 import type { EvaluationEntry } from "../envs/sources.ts";
 import { type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
 import { playGroups } from "../rollout/groups.ts";
@@ -25,13 +25,13 @@ export async function probe(options: ProbeOptions): Promise<SightReport & { traj
   return { trajectories, gaps, metrics: { ...metrics, ...(grey.length > 0 && againstGrey(trajectories, grey)) } };
 }
 
-/** Environments that are no worlds can't be greyed. */
+/** Environments without a blindfold are left out of the grey ones. */
 async function play(
   { recipe, sampler, host, agent, entries }: ProbeOptions,
   blindfold: boolean,
 ): Promise<Trajectory[]> {
   const requests = entries.flatMap(({ env, options, label, seeds }) => {
-    const canGrey = isWorld(env);
+    const canGrey = canBlindfold(env);
     if (blindfold && !canGrey) return [];
     return seeds.slice(0, Math.ceil(recipe.sight.episodes / entries.length)).map((seed) => ({
       env: { id: env, options: canGrey ? { ...options, blindfold } : options },

@@ -112,15 +112,21 @@ describe("an episode", () => {
     expect(said((await env.step(call("many"))).observation)).toBe("wrong");
   });
 
-  test("near slips are wrong by one to three steps, so that noise still tells what the diagram shows", async () => {
-    const options = { choices: 0, kinds: ["parallels"], step: 5, slips: "near" };
+  test("near slips are wrong by one to three steps and heed the verdict, so that noise still tells what the diagram shows", async () => {
+    const options = { choices: 0, kinds: ["parallels"], step: 5, slips: "near", verdict: "direction" };
     const env = await makeEnv("geometry3k", options);
+    const numberIn = (reply: string) => Number(/"answer": "(\d+)"/.exec(reply)?.[1]);
     const away = new Set<number>();
     for (let seed = 0; seed < 100; seed++) {
       await env.reset(seed);
       const reply = (await env.builtinReply?.("random", seed)) ?? "";
       const { value } = makeProblem(seed, { ...DEFAULTS, choices: 0, kinds: ["parallels"], step: 5 });
-      away.add(Number(/"answer": "(\d+)"/.exec(reply)?.[1]) - value);
+      const said = numberIn(reply);
+      away.add(said - value);
+      await env.step(reply);
+      const again = numberIn((await env.builtinReply?.("random", seed)) ?? "");
+      expect(Math.sign(again - said)).toBe(Math.sign(value - said));
+      expect(again).not.toBe(value);
     }
     expect([...away].sort((a, b) => a - b)).toEqual([-15, -10, -5, 5, 10, 15]);
   });

@@ -9,6 +9,7 @@ import { DataError } from "../../core/errors.ts";
 import type { Image } from "../../core/image.ts";
 import { isJsonObject, type Json } from "../../core/json.ts";
 import { image, type Message, type Part, text, user } from "../../core/message.ts";
+import type { NumpyRandom } from "../../core/random-numpy.ts";
 import { decodeImage } from "../../images/decode.ts";
 import { fromOpenAI } from "../../images/openai.ts";
 import { fitLongSide } from "../../images/resize.ts";
@@ -29,7 +30,7 @@ const options = z.strictObject({
   prompt: z.enum(["full", "brief"]).default("full"),
   /** `score`: right or wrong. `direction`: of a number also whether the right one is larger or smaller. */
   verdict: z.enum(["score", "direction"]).default("score"),
-  /** How a noisy demonstrator errs in a whole number: anyhow, or by one to three steps, which still tells what the diagram shows. */
+  /** How a noisy demonstrator errs in a whole number: anyhow, or by one to three steps, which still tells what the diagram shows, and never against what the tool said. */
   slips: z.enum(["any", "near"]).default("any"),
   /** Show grey instead of the diagram: what can be done blind. */
   blindfold: z.boolean().default(false),
@@ -53,6 +54,8 @@ type Asked = {
   /** What else is a right answer: of a choice, its value. */
   readonly also?: string;
   readonly steps: string;
+  /** What the tool has turned down in this episode. */
+  readonly refused: string[];
 };
 
 const input = z.object({ answer: z.union([z.string(), z.number()]).describe("your answer to the problem") });
@@ -73,16 +76,18 @@ export const geometry3k: EnvDefinition<typeof options> = {
   },
 };
 
-function taskOf({ verdict, prompt, form, slips, step }: Options): Omit<TaskInput<Asked>, "data"> {
+function taskOf(given: Options): Omit<TaskInput<Asked>, "data"> {
+  const { verdict, prompt, form, slips } = given;
   const calcScore = defineTool<typeof input, Asked>({
     name: "calc_score",
     description: "Scores an answer to the problem: 1 when it is right, 0 when it is not.",
     input,
     run({ answer }, { row, turn, maxTurns }) {
-      const given = String(answer);
-      if (isRight(given, row))
+      const said = String(answer);
+      if (isRight(said, row))
         return { say: prompt === "brief" ? "right" : "Score 1: the answer is right.", reward: 1, done: true };
-      const hint = verdict === "direction" ? directionOf(given, row) : undefined;
+      row.refused.push(said);
+      const hint = verdict === "direction" ? directionOf(said, row) : undefined;
       if (prompt === "brief") return hint ?? "wrong";
       const left = maxTurns - turn;
       const again = left > 1 ? `You have ${left} more tries.` : "You have one more try: be sure of it.";
@@ -98,7 +103,7 @@ function taskOf({ verdict, prompt, form, slips, step }: Options): Omit<TaskInput
     reward: (reply, row) => (isRight(answerOf(reply), row) ? 1 : 0),
     answer: (row) => call(row.truth, row.steps, form),
     slip: (row, random) => {
-      const wrong = slips === "near" ? nearMiss(row.truth, step, random) : wrongAnswer(row.truth, random);
+      const wrong = slips === "near" ? nearMiss(row, given, random) : wrongAnswer(row.truth, random);
       return call(wrong, prompt === "brief" ? `x=${wrong}` : "I am guessing.", form);
     },
   };
@@ -118,7 +123,7 @@ function directionOf(answer: string, { truth, also = truth }: Asked): string | u
 }
 
 /** Another number of the same size, another letter, or a number where the truth is a formula. */
-function wrongAnswer(truth: string, random: { integers(low: number, high: number): number }): string {
+function wrongAnswer(truth: string, random: NumpyRandom): string {
   if (/^[A-D]$/.test(truth)) return "ABCD"[("ABCD".indexOf(truth) + random.integers(1, 4)) % 4] as string;
   const value = Number(truth);
   if (!Number.isInteger(value)) return String(random.integers(1, 100));
@@ -127,12 +132,16 @@ function wrongAnswer(truth: string, random: { integers(low: number, high: number
   return String(drawn === value ? drawn + step : drawn);
 }
 
-/** One to three steps away from the truth, and still above 0; of what is no whole number any wrong answer. */
-function nearMiss(truth: string, step: number, random: { integers(low: number, high: number): number }): string {
+/** One to three steps from the truth, above 0, and nothing that the tool's answers rule out; of what is no whole number any wrong answer. */
+function nearMiss({ truth, refused }: Asked, { step, verdict }: Options, random: NumpyRandom): string {
   const value = Number(truth);
   if (!Number.isInteger(value)) return wrongAnswer(truth, random);
-  const away = step * random.integers(1, 4);
-  return String(random.integers(0, 2) === 0 && value > away ? value - away : value + away);
+  const open = (miss: number) =>
+    refused
+      .map(Number)
+      .every((said) => (verdict === "score" ? miss !== said : Math.sign(miss - said) === Math.sign(value - said)));
+  const misses = [-3, -2, -1, 1, 2, 3].map((steps) => value + steps * step).filter((miss) => miss > 0 && open(miss));
+  return misses.length === 0 ? wrongAnswer(truth, random) : String(misses[random.integers(0, misses.length)]);
 }
 
 const FULL =
@@ -155,6 +164,7 @@ function generated(seed: number, given: Options): Asked {
     truth,
     ...(choices.length > 0 && also !== undefined && { also }),
     steps,
+    refused: [],
   };
 }
 
@@ -193,7 +203,7 @@ async function filed({ value, where }: Row, given: Options): Promise<Asked> {
     const words = spoken.flatMap(({ content }) =>
       content.flatMap((part: Part) => (part.type === "text" ? [part.text] : [])),
     );
-    return { prompt: messages(questionOf(asked ?? words.join("\n")), pictures, given), truth, steps: "" };
+    return { prompt: messages(questionOf(asked ?? words.join("\n")), pictures, given), truth, steps: "", refused: [] };
   }
   if (typeof problem !== "string" || !Array.isArray(images)) {
     throw new DataError(
@@ -201,7 +211,7 @@ async function filed({ value, where }: Row, given: Options): Promise<Asked> {
     );
   }
   const pictures = await Promise.all(images.map((entry) => pictureOf(entry, where)));
-  return { prompt: messages(questionOf(problem), pictures, given), truth, steps: "" };
+  return { prompt: messages(questionOf(problem), pictures, given), truth, steps: "", refused: [] };
 }
 
 /** The picture has a place of its own in the message. */
