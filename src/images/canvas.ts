@@ -35,17 +35,16 @@ export type TextOptions = {
 
 const WHITE: Color = [255, 255, 255];
 
-// glibc hands freed frames back to the system, and page faults then cost more than the pixels, until it has once freed a
-// block of this size: from then on it keeps up to twice as much. The block is never touched, so it costs no memory.
-let untouched: ArrayBuffer | undefined = new ArrayBuffer(31 * 1024 * 1024);
-
 // V8 looks through the young objects after every 32 MB of frames and frees those frames on another thread. Where that thread comes too late (a busy machine,
 // one core) there are 64 MB, and V8 looks through the whole heap instead, time and again: drawing then takes two to three times as long. Freed at once, they never add up.
 setFlagsFromString("--no-concurrent-array-buffer-sweeping");
 
+// glibc hands freed frames back to the system, and page faults then cost more than the pixels, until it has once freed a
+// block of this size: from then on it keeps up to twice as much. The block is never touched, so it costs no memory, and nobody holds it.
+Buffer.alloc(31 * 1024 * 1024);
+
 /** Memory with anything in it, every byte of which is to be written: `new Uint8Array` would write large frames twice. */
 export function freshBytes(length: number): Uint8Array {
-  if (untouched !== undefined) untouched = undefined;
   return new Uint8Array(Buffer.allocUnsafeSlow(length).buffer);
 }
 
@@ -61,21 +60,19 @@ export class Canvas {
   /** RGB, `width * height * 3` bytes. */
   readonly data: Uint8Array;
 
-  /** `null` leaves the pixels black, for callers that paint them all. */
-  constructor(width: number, height: number, background: Color | null = WHITE) {
+  /** `null` leaves the pixels black, for callers that paint them all, or as they are in `data`, which then is the canvas's own. */
+  constructor(width: number, height: number, background: Color | null = WHITE, data?: Uint8Array) {
     checkSize(width, height);
     this.width = width;
     this.height = height;
-    this.data = new Uint8Array(width * height * 3);
+    this.data = data ?? new Uint8Array(width * height * 3);
     if (background === null) return;
     if (background[0] === background[1] && background[1] === background[2]) this.data.fill(background[0]);
     else this.fillRect(0, 0, width, height, background);
   }
 
   static from(image: Image): Canvas {
-    const canvas = new Canvas(image.width, image.height, null);
-    canvas.data.set(image.data);
-    return canvas;
+    return new Canvas(image.width, image.height, null, copyBytes(image.data));
   }
 
   /** A copy; the canvas can go on. */
