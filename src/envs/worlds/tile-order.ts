@@ -39,9 +39,9 @@ export class TileOrder {
   #tiles: Tiles | undefined;
   /** The last picture, which stands until the order changes. */
   #shown: { readonly order: readonly number[]; readonly picture: Image } | undefined;
-  /** Rows of the tile that leads, of tiles with the number of a slot (by tile and slot), and tiles in characters. */
-  #lead: Rows | undefined;
-  #rows = new Map<number, Rows>();
+  /** Rows of tiles, of tiles with the number of a slot (by tile and slot), and tiles in characters. */
+  #rows = new Map<Image, Rows>();
+  #labelled = new Map<number, Rows>();
   #sketches = new Map<Image, readonly string[]>();
 
   constructor(count: number, solver: "swap" | "reorder", words: TileWords, label: Label) {
@@ -72,8 +72,8 @@ export class TileOrder {
     this.stopped = stopped;
     this.#tiles = undefined;
     this.#shown = undefined;
-    this.#lead = undefined;
     this.#rows = new Map();
+    this.#labelled = new Map();
     this.#sketches = new Map();
   }
 
@@ -124,9 +124,8 @@ export class TileOrder {
   #picture({ lead, ordered }: Tiles): Image {
     if (this.#shown !== undefined && sameOrder(this.#shown.order, this.order)) return this.#shown.picture;
     const side = (ordered[0] as Image).width;
-    if (lead !== undefined) this.#lead ??= rowsOf(lead);
-    const tiles = this.order.map((tile, slot) => this.#labelled(ordered[tile] as Image, tile, slot));
-    if (this.#lead !== undefined) tiles.unshift(this.#lead);
+    const tiles = this.order.map((tile, slot) => this.#inSlot(ordered[tile] as Image, tile, slot));
+    if (lead !== undefined) tiles.unshift(this.#rowsOf(lead));
     const bytes = freshBytes(tiles.length * side * side * 3);
     // From left to right, then down: memory that is written in its order is written in half the time.
     for (let row = 0, at = 0; row < side; row++) {
@@ -140,10 +139,16 @@ export class TileOrder {
     return picture;
   }
 
+  #rowsOf(image: Image): Rows {
+    const rows = this.#rows.get(image) ?? rowsOf(image);
+    this.#rows.set(image, rows);
+    return rows;
+  }
+
   /** The rows of a tile with a slot's number in its corner. */
-  #labelled(image: Image, tile: number, slot: number): Rows {
+  #inSlot(image: Image, tile: number, slot: number): Rows {
     const key = tile * this.count + slot;
-    let rows = this.#rows.get(key);
+    let rows = this.#labelled.get(key);
     if (rows === undefined) {
       const [width, height] = this.#label.size(image.width);
       const corner = new Canvas(width, height, null);
@@ -152,8 +157,8 @@ export class TileOrder {
       const lower = new Canvas(image.width, height, null);
       lower.draw(image, 0, height - image.height);
       lower.draw(corner.toImage(), image.width - width, 0);
-      rows = [...rowsOf(image).slice(0, -height), ...rowsOf(lower)];
-      this.#rows.set(key, rows);
+      rows = [...this.#rowsOf(image).slice(0, -height), ...rowsOf(lower)];
+      this.#labelled.set(key, rows);
     }
     return rows;
   }
