@@ -145,7 +145,7 @@ describe("rewarded recipes", () => {
     [
       "multiplayer_rl.guess_number.train",
       { key: REWARD, by: 0.5 },
-      { ...renderer, batch_size: 16, group_size: 8, max_tokens: 12, learning_rate: 4e-3, max_steps: 12, eval_every: 0 },
+      { ...renderer, batch_size: 8, group_size: 8, max_tokens: 12, learning_rate: 4e-3, max_steps: 10, eval_every: 0 },
     ],
     [
       "preference.shorter.train",
