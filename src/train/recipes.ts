@@ -6,9 +6,9 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { ConfigError } from "../core/errors.ts";
 import { isJsonObject } from "../core/json.ts";
+import { packageFolder } from "../core/package-folder.ts";
 import { isPath, loadFile } from "../envs/load.ts";
 import { HUB_PREFIX } from "../model/hub-cache.ts";
-import { packageFolder } from "./package-folder.ts";
 import { type Recipe, resolveRecipe } from "./recipe.ts";
 
 /** The recipes that come with Saccade. */

@@ -7,7 +7,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { DataError, errorMessage } from "../core/errors.ts";
-import { packageFolder } from "./package-folder.ts";
+import { packageFolder } from "../core/package-folder.ts";
 import type { Recipe } from "./recipe.ts";
 
 const FILE = "saccade.json";

@@ -10,7 +10,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSy
 import { createRequire } from "node:module";
 import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { packageFolder } from "../../../core/package-folder.ts";
 
 export type Build =
   /** Compiler "cache" and 0 seconds when an earlier build was found. */
@@ -36,7 +36,7 @@ const variants: { isa: string; flags: string[] }[] = [
 
 /** Returns the addon's file, compiling it when the cache does not hold it (or with `force`). */
 export function compileKernels(options: { force?: boolean } = {}): Build {
-  const sources = sourceFolder();
+  const sources = packageFolder("native");
   if (!sources) return { problem: "the folder native/ with the kernels' sources is missing from this installation" };
   const file = join(cacheFolder(), `kernels-${sourceKey(sources)}.node`);
   if (existsSync(file) && !options.force) return { file, compiler: "cache", seconds: 0 };
@@ -91,15 +91,6 @@ function compilerNames(): string[] {
 
 function findCompiler(): string | undefined {
   return compilerNames().find((name) => run(name, ["--version"]) === undefined);
-}
-
-/** The nearest native/ beside a package.json, upward from this file: it runs from src/ and from dist/. */
-function sourceFolder(): string | undefined {
-  for (let folder = dirname(fileURLToPath(import.meta.url)); ; folder = dirname(folder)) {
-    const native = join(folder, "native");
-    if (existsSync(join(folder, "package.json")) && existsSync(join(native, "kernels.cc"))) return native;
-    if (dirname(folder) === folder) return undefined;
-  }
 }
 
 function headerFolder(): string | undefined {
