@@ -273,9 +273,12 @@ describe.runIf(python)("the real vLLM", () => {
   }, 600_000);
 });
 
+/** vLLM closes a connection after five idle seconds, and a test that trains in between learns of that only when it writes into it. */
+const ALONE = { headers: { connection: "close" } };
+
 /** How often each route was asked, by the server's own count. */
 async function requestsOf(server: VllmServer | undefined): Promise<Map<string, number>> {
-  const text = await (await fetch(`${server?.url}/metrics`)).text();
+  const text = await (await fetch(`${server?.url}/metrics`, ALONE)).text();
   const counts = new Map<string, number>();
   for (const [, route, count] of text.matchAll(/^http_requests_total\{handler="([^"]+)".*\} (\S+)$/gm)) {
     counts.set(route as string, (counts.get(route as string) ?? 0) + Number(count));
@@ -295,7 +298,7 @@ async function askVllm(url: string, model: string, messages: readonly Message[])
   };
   const answer = await fetch(`${url}/v1/chat/completions`, {
     method: "POST",
-    headers: { "content-type": "application/json" },
+    headers: { ...ALONE.headers, "content-type": "application/json" },
     body: JSON.stringify(body),
   });
   expect(answer.status, await answer.clone().text()).toBe(200);
