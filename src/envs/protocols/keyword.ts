@@ -15,10 +15,10 @@ import {
   exampleActions,
   namesSentence,
   readCommand,
-  tooManyActions,
 } from "./command.ts";
 import { maxActionsOption, readOptions, tagOption } from "./options.ts";
-import { type Block, findBlocks, sectionIn, sectionsOf, spanIn, textIn, wrap } from "./tags.ts";
+import { parseTagged } from "./tagged.ts";
+import { wrap } from "./tags.ts";
 
 export const keywordOptions = z.strictObject({
   tag: tagOption.default("action"),
@@ -35,29 +35,14 @@ export function makeKeyword(options: unknown): Protocol {
   const names = [tag, "think"];
 
   function parse(reply: string, specs: readonly ActionSpec[]): ParsedReply {
-    const blocks = findBlocks(reply, [tag]);
-    const chosen = maxActions === 1 ? blocks.slice(...(pick === "last" ? [-1] : [0, 1])) : blocks.slice(0, maxActions);
-    const sections = sectionsOf(reply, names);
-    const [first] = chosen;
-    if (first === undefined) return untagged(reply, specs, sections);
-    const actions: Action[] = [];
-    let problem = maxActions > 1 && blocks.length > maxActions ? tooManyActions(maxActions) : undefined;
-    for (const block of chosen) {
-      const read = readCommand(textIn(reply, block), specs);
-      if (!read.ok) {
-        problem = read.problem;
-        break;
-      }
-      actions.push(read.action);
-    }
-    const last = chosen.at(-1) as Block;
-    return {
-      actions,
-      wellFormed: actions.length === chosen.length,
-      ...(problem === undefined ? {} : { problem }),
-      sections: { ...sections, [tag]: sectionIn(reply, last) },
-      span: [spanIn(reply, first)[0], spanIn(reply, last)[1]],
-    };
+    const read = (text: string) => readCommand(text, specs);
+    return parseTagged(reply, {
+      tag,
+      pick,
+      maxActions,
+      read,
+      untagged: (sections) => untagged(reply, specs, sections),
+    });
   }
 
   function untagged(reply: string, specs: readonly ActionSpec[], sections: ParsedReply["sections"]): ParsedReply {

@@ -20,11 +20,11 @@ import {
   type ReadAction,
   readCall,
   specOf,
-  tooManyActions,
   unknownAction,
 } from "./command.ts";
 import { maxActionsOption, readOptions } from "./options.ts";
-import { type Block, findBlocks, sectionIn, sectionsOf, spanIn, textIn, wrap } from "./tags.ts";
+import { parseTagged } from "./tagged.ts";
+import { wrap } from "./tags.ts";
 import {
   qwenTools,
   readCall as readJsonCall,
@@ -48,32 +48,16 @@ export function makeToolCall(options: unknown): Protocol {
   const { maxActions, form: shape } = readOptions("tool-call", toolCallOptions, options);
 
   function parse(reply: string, specs: readonly ActionSpec[]): ParsedReply {
-    const blocks = findBlocks(reply, [TAG]);
-    const chosen = maxActions === 1 ? blocks.slice(-1) : blocks.slice(0, maxActions);
-    const sections = sectionsOf(reply, NAMES);
-    const [first] = chosen;
-    if (first === undefined) {
-      const problem = `No action was found in the reply. Write it as ${form(specs)}. ${namesOf(specs)}`;
-      return { actions: [], wellFormed: false, problem, sections };
-    }
-    const actions: Action[] = [];
-    let problem = maxActions > 1 && blocks.length > maxActions ? tooManyActions(maxActions) : undefined;
-    for (const block of chosen) {
-      const read = readToolCall(textIn(reply, block), specs);
-      if (!read.ok) {
-        problem = read.problem;
-        break;
-      }
-      actions.push(read.action);
-    }
-    const last = chosen.at(-1) as Block;
-    return {
-      actions,
-      wellFormed: actions.length === chosen.length,
-      ...(problem === undefined ? {} : { problem }),
-      sections: { ...sections, [TAG]: sectionIn(reply, last) },
-      span: [spanIn(reply, first)[0], spanIn(reply, last)[1]],
-    };
+    return parseTagged(reply, {
+      tag: TAG,
+      pick: "last",
+      maxActions,
+      read: (text) => readToolCall(text, specs),
+      untagged: (sections) => {
+        const problem = `No action was found in the reply. Write it as ${form(specs)}. ${namesOf(specs)}`;
+        return { actions: [], wellFormed: false, problem, sections };
+      },
+    });
   }
 
   function print(actions: readonly Action[], specs: readonly ActionSpec[], sections: Record<string, string> = {}) {
