@@ -94,6 +94,17 @@ describe("The order of episodes", () => {
     expect(Math.abs(epochs - 300)).toBeLessThan(20);
   });
 
+  test("names entries of one environment apart by their options, and rows as their file does", () => {
+    const entry = (side: number) =>
+      ({ kind: "env", weight: 1, envs: [{ env: "signals", options: { side } }] }) as const;
+    const named: OpenSource = { ...source(1), rows: [{ ...(rows(1)[0] as SourceRow), label: "easy" }] };
+    const order = new EpisodeOrder([entry(1), entry(2), entry(1), source(1), named], 0, new Set());
+    const found = Array.from({ length: 80 }, (_, i) => order.at(i));
+    const labels = (side: number) => new Set(found.filter((one) => rowOf(one) === side - 1).map(({ label }) => label));
+    expect(labels(1)).toEqual(new Set(["signals", "easy"]));
+    expect(labels(2)).toEqual(new Set(["signals~2"]));
+  });
+
   test("draws no seed that is evaluated", () => {
     const first = new EpisodeOrder([source(1)], 0, new Set()).at(0).seed;
     expect(new EpisodeOrder([source(1)], 0, new Set([first])).at(0).seed).not.toBe(first);

@@ -7,6 +7,7 @@ import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
 import { readJsonLines } from "../envs/jsonl.ts";
 import {
+  type EnvRef,
   type EvaluationEntry,
   envKey,
   evaluationEntries,
@@ -133,6 +134,8 @@ export async function checkDemos(files: readonly string[], evaluation: readonly 
 
 export type PlannedEpisode = {
   readonly env: EnvSpec;
+  /** Its name in metrics, as in an evaluation of the same sources. */
+  readonly label: string;
   readonly seed: number;
   /** How often the source's rows were played before; 0 where it has none. */
   readonly epoch: number;
@@ -149,6 +152,8 @@ export class EpisodeOrder {
   /** The source of each index so far, and how many of the indices before it had the same. */
   readonly #drawn: { readonly source: number; readonly nth: number }[] = [];
   readonly #counts: number[];
+  /** By `envKey`, of sources without rows: one environment with other options has another name. */
+  readonly #labels: ReadonlyMap<string, string>;
   /** The order of a source's present epoch. */
   readonly #orders: { epoch: number; order: readonly number[] }[] = [];
 
@@ -157,20 +162,30 @@ export class EpisodeOrder {
     this.#seed = seed;
     this.#reserved = reserved;
     this.#counts = sources.map(() => 0);
+    const refs = sources.flatMap(({ envs, rows }) => (rows === undefined ? envs : []));
+    const distinct = [...new Map(refs.map((ref) => [envKey(ref), ref.env]))];
+    const labels = distinctLabels(distinct.map(([, env]) => env));
+    this.#labels = new Map(distinct.map(([key], i) => [key, labels[i] as string]));
   }
 
   at(index: number): PlannedEpisode {
     const { source, nth } = this.#draw(index);
     const { envs, rows } = this.#sources[source] as OpenSource;
     if (rows === undefined) {
-      const { env, options } = envs[0] as { env: string; options: EnvSpec["options"] & object };
-      return { env: { id: env, options }, seed: ticketSeed(this.#seed, 0, index, this.#reserved), epoch: 0 };
+      const ref = envs[0] as EnvRef;
+      const seed = ticketSeed(this.#seed, 0, index, this.#reserved);
+      return {
+        env: { id: ref.env, options: ref.options },
+        label: this.#labels.get(envKey(ref)) as string,
+        seed,
+        epoch: 0,
+      };
     }
     const epoch = Math.floor(nth / rows.length);
     const row = this.#order(source, epoch, rows.length)[nth % rows.length] as number;
-    const { env, options, seed } = rows[row] as SourceRow;
+    const { env, options, label = env, seed } = rows[row] as SourceRow;
     const drawn = () => ticketSeed(mixSeed("rows", this.#seed, source), epoch, row, this.#reserved);
-    return { env: { id: env, options }, seed: seed ?? drawn(), epoch };
+    return { env: { id: env, options }, label, seed: seed ?? drawn(), epoch };
   }
 
   #draw(index: number): { readonly source: number; readonly nth: number } {

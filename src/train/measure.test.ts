@@ -20,13 +20,13 @@ test("groups of one have no variance to lack: the share is over groups that can 
   expect(share(alone, alike, apart)).toBe(0.5);
 });
 
-test("replies that could not be read are counted for each environment", () => {
-  const [lost, read] = [episode("a", 0, 0, { env: "x/one" }), episode("b", 0, 0, { env: "two" })];
+test("replies that could not be read are counted for each entry of the recipe, of one environment too", () => {
+  const [lost, read] = [episode("x/one#7", 0, 0, { env: "x/one" }), episode("x/one~2#8", 0, 0, { env: "x/one" })];
   const turns = lost.turns.map((turn) => ({ ...turn, info: { ...turn.info, parsed: false } }));
   const metrics = measureEpisodes([{ ...lost, turns }, read, read]);
   expect(metrics).toMatchObject({
     "train/parse_failures": 1 / 3,
     "train/parse_failures/x/one": 1,
-    "train/parse_failures/two": 0,
+    "train/parse_failures/x/one~2": 0,
   });
 });

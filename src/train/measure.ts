@@ -15,7 +15,7 @@ export function measureEpisodes(trajectories: readonly Trajectory[]): Record<str
     "train/parse_failures": share(turns, (turn) => !turn.info.parsed),
     "train/episodes": trajectories.length,
   };
-  for (const [env, members] of grouped(trajectories, (trajectory) => trajectory.env)) {
+  for (const [env, members] of grouped(trajectories, labelOf)) {
     metrics[`train/success/${env}`] = share(members, (trajectory) => trajectory.success);
     metrics[`train/reward/${env}`] = mean(members.map((trajectory) => trajectory.reward));
     const said = members.flatMap((trajectory) => trajectory.turns);
@@ -36,6 +36,9 @@ export function measureEpisodes(trajectories: readonly Trajectory[]): Record<str
     "policy/top_reply": topReply(turns.map((turn) => turn.reply)),
   };
 }
+
+/** What its group is called after: the environment, or another name where two entries of a recipe share one. */
+const labelOf = ({ group }: Trajectory) => group.replace(/#[^#]*$/, "");
 
 /** Mean per episode of each part of the reward; one that an episode was not paid counts as 0 there. */
 function rewardParts(trajectories: readonly Trajectory[]): Record<string, number> {

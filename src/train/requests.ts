@@ -9,12 +9,12 @@ import type { Recipe } from "./recipe.ts";
 
 /** Group `index` of the run, counted from 0 over all steps and refills. */
 export function groupRequest(recipe: Recipe, order: EpisodeOrder, index: number): GroupRequest {
-  const { env, seed } = order.at(index);
+  const { env, label, seed } = order.at(index);
   return {
     env,
     seed,
     siblings: recipe.siblings,
-    group: `${env.id}#${index}`,
+    group: `${label}#${index}`,
     samplingSeed: mixSeed("sampling", recipe.seed, index),
   };
 }
