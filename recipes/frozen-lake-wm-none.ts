@@ -2,5 +2,6 @@
 import { worldModelling } from "./parts/world-modelling.ts";
 
 export default worldModelling("frozen_lake", "none", {
-  expect: "not yet run to its end here. VAGEN reports a success of 0.09 for its 3B model, on other boards and prompts",
+  expect:
+    "0.75 after the warm start and 0.85 at the end of 1.2 and 0.36 million tokens, fewer than its own, three seeds (npm run bench -- world-model); not yet run to its own end. VAGEN reports a success of 0.09 for its 3B model, on other boards and prompts",
 });
