@@ -24,7 +24,7 @@ export default defineRecipe({
   groups: 32,
   siblings: 8,
   minibatch: 64,
-  sampling: { temperature: 1, maxTokens: 24, contextTokens: 384 },
+  sampling: { temperature: 1, maxTokens: 24, contextTokens: 768 },
   loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28 },
   optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
   evaluate: { every: 20 },
