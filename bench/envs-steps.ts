@@ -21,7 +21,7 @@ const PEERS: Record<string, Peer> = {
   colorization: { rate: 850, options: photo },
   zoom_in_puzzle: { rate: 245, options: photo },
   video_unshuffle: { rate: 6200 },
-  // The upper end is of four tiles; five take its OpenCV 1.25 times as long: python bench/peers/video.py.
+  // The range was given for both; its upper end is taken for four tiles, and five take OpenCV 1.25 times as long: python bench/peers/video.py.
   "video_unshuffle/hard": { rate: 4970 },
   mental_rotation_2d: { rate: 10_000, options: photo },
   // Two panels by matplotlib: python bench/peers/cube.py.

@@ -1,7 +1,7 @@
 /**
  * What a judge costs the rollouts: the same episodes with and without one, in turns. Each reply is sampled by the embedded engine (and paid for in time), then a random player's true
  * words take its place, so that every episode has something to judge. The judge asks a local server that speaks Anthropic's wire format, takes BENCH_DELAY milliseconds ("300-900") to answer,
- * and fails one request in eight. `npm run bench -- judge`; BENCH_ROUNDS (3) rounds of BENCH_GROUPS (128) × 8 episodes, the best of each side counts.
+ * and fails one request in eight. `npm run bench -- judge`; BENCH_ROUNDS (3) rounds of BENCH_GROUPS (32) × 8 episodes, the best of each side counts.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
@@ -23,7 +23,7 @@ import {
 } from "./saccade.ts";
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
-const GROUPS = Number(process.env.BENCH_GROUPS ?? 128);
+const GROUPS = Number(process.env.BENCH_GROUPS ?? 32);
 const [LEAST = 300, MOST = 900] = (process.env.BENCH_DELAY ?? "300-900").split("-").map(Number);
 const WORDS = { box: [], target: [] };
 const options = { minSolution: 2, protocol: { name: "world-model", thinking: "free", maxActions: 1 }, maxTurns: 6 };
