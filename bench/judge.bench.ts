@@ -1,11 +1,14 @@
 /**
- * What a judge costs the rollouts: the same episodes with and without one, in turns. Each reply is sampled by the embedded engine (and paid for in time), then a random player's true
- * words take its place, so that every episode has something to judge. The judge asks a local server that speaks Anthropic's wire format, takes BENCH_DELAY milliseconds ("300-900") to answer,
- * and fails one request in eight. `npm run bench -- judge`; BENCH_ROUNDS (3) rounds of BENCH_GROUPS (32) × 8 episodes, the best of each side counts.
+ * What a judge costs. It asks a local server that speaks Anthropic's wire format, takes BENCH_DELAY milliseconds ("300-900") to answer, and fails one request in eight.
+ * Rollouts: the same episodes with and without one, in turns. Each reply is sampled by the embedded engine (and paid for in time), then a random player's true words take its place, so that
+ * every episode has something to judge; BENCH_ROUNDS (3) rounds of BENCH_GROUPS (32) × 8 episodes, the best of each side counts.
+ * Steps: `sokoban-wm-both` after a short warm start, paid by the judge instead of the program, synchronous and one step stale; the median of BENCH_STEPS (12) steps.
+ * `npm run bench -- judge`
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
+import { worldModelling } from "../recipes/parts/world-modelling.ts";
 import { readClaims } from "../src/envs/world-model/reader.ts";
 import { TestServer } from "../src/evaluate/test-server.ts";
 import { table } from "./peer.ts";
@@ -17,12 +20,17 @@ import {
   EnvHost,
   type Judge,
   openEngine,
+  type PlayedGroup,
   playGroups,
+  type RunEvent,
+  resolveRecipe,
   type Trajectory,
   tokenAgent,
+  train,
 } from "./saccade.ts";
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
+const STEPS = Number(process.env.BENCH_STEPS ?? 12);
 const GROUPS = Number(process.env.BENCH_GROUPS ?? 32);
 const [LEAST = 300, MOST = 900] = (process.env.BENCH_DELAY ?? "300-900").split("-").map(Number);
 const WORDS = { box: [], target: [] };
@@ -61,29 +69,37 @@ const server = await new TestServer(({ turns }, call) => {
   return { text: JSON.stringify(lists), input: 200, output: 50, delayMs: LEAST + ((call * 37) % (MOST - LEAST)) };
 }).start();
 
-async function play(round: number, judge?: Judge): Promise<{ seconds: number; episodes: Trajectory[] }> {
+type Played = { readonly seconds: number; readonly paidAfter: number; readonly episodes: readonly Trajectory[] };
+
+/** Seconds until every episode was played, and until every one was paid. */
+async function play(round: number, judge?: Judge): Promise<Played> {
   const host = new EnvHost();
   const requests = Array.from({ length: GROUPS }, (_, i) => ({
     env: { id: "sokoban", options },
     seed: 100 * round + i,
     siblings: 8,
   }));
-  const episodes: Trajectory[] = [];
+  const groups: (PlayedGroup | Promise<PlayedGroup>)[] = [];
   const begun = performance.now();
-  const common = { agent: speaking, host, samplingSeed: 1, live: 32 };
-  for await (const group of playGroups(requests, { ...common, ...(judge && { judge }) }))
-    episodes.push(...group.trajectories);
-  const seconds = (performance.now() - begun) / 1000;
+  const since = () => (performance.now() - begun) / 1000;
+  let [seconds, paidAfter] = [0, 0];
+  const paying = judge && { judge, judgeBehind: true };
+  const last = requests.length;
+  const episodes: Trajectory[] = [];
+  for await (const group of playGroups(requests, { agent: speaking, host, samplingSeed: 1, live: 32, ...paying })) {
+    groups.push(group.judged ?? group);
+    if (groups.length < last) continue;
+    seconds = since();
+    // Inside the loop: what is still judged when it ends is no longer wanted.
+    for (const { trajectories } of await Promise.all(groups)) episodes.push(...trajectories);
+    paidAfter = since();
+  }
   await host.close();
-  return { seconds, episodes };
+  return { seconds, paidAfter, episodes };
 }
 
-await play(0);
-const best = { without: Number.POSITIVE_INFINITY, judged: Number.POSITIVE_INFINITY };
-const seen = { episodes: 0, failures: 0, requests: 0, retries: 0, inputTokens: 0 };
-for (let round = 1; round <= ROUNDS; round++) {
-  best.without = Math.min(best.without, (await play(round)).seconds);
-  const judge = chatJudge({
+const judgeOf = () =>
+  chatJudge({
     ...server.model("anthropic"),
     env: "sokoban",
     envOptions: options,
@@ -92,8 +108,20 @@ for (let round = 1; round <= ROUNDS; round++) {
     live: 32,
     backoff: { firstMs: 50, mostMs: 500 },
   });
-  const { seconds, episodes } = await play(round, judge);
+
+await play(0);
+const best = {
+  without: Number.POSITIVE_INFINITY,
+  judged: Number.POSITIVE_INFINITY,
+  paidAfter: Number.POSITIVE_INFINITY,
+};
+const seen = { episodes: 0, failures: 0, requests: 0, retries: 0, inputTokens: 0 };
+for (let round = 1; round <= ROUNDS; round++) {
+  best.without = Math.min(best.without, (await play(round)).seconds);
+  const judge = judgeOf();
+  const { seconds, paidAfter, episodes } = await play(round, judge);
   best.judged = Math.min(best.judged, seconds);
+  best.paidAfter = Math.min(best.paidAfter, paidAfter);
   const { requests, retries, inputTokens } = judge.usage();
   seen.episodes += episodes.length;
   seen.failures += episodes.filter((episode) => episode.judge?.error !== undefined).length;
@@ -101,16 +129,65 @@ for (let round = 1; round <= ROUNDS; round++) {
   seen.retries += retries;
   seen.inputTokens += inputTokens;
 }
+const ratio = (seconds: number, than: number) => (seconds / than).toFixed(3);
 table(
   ["", "seconds", "ratio"],
   [
     ["rollouts", best.without.toFixed(2), "1"],
-    ["rollouts with a judge", best.judged.toFixed(2), (best.judged / best.without).toFixed(3)],
+    ["rollouts with a judge", best.judged.toFixed(2), ratio(best.judged, best.without)],
+    ["until every episode was paid", best.paidAfter.toFixed(2), ratio(best.paidAfter, best.without)],
   ],
 );
 console.log(
   `${seen.episodes} episodes judged, ${seen.failures} without an answer; ${seen.requests} requests, ${seen.retries} of them sent again, ${seen.inputTokens} tokens read; ` +
     `answers took ${LEAST} to ${MOST} ms; load ${loadavg()[0]?.toFixed(1)}`,
+);
+
+const recipe = worldModelling("sokoban", "both");
+const entry = recipe.envs[0] as { readonly options: Readonly<Record<string, unknown>> };
+const unpaid = { ...entry.options, worldModel: { state: 0, transition: 0 } };
+const short = {
+  ...recipe,
+  envs: [{ env: "sokoban", options: unpaid }],
+  evaluate: { before: false, every: 10_000 },
+  checkpoint: { every: 10_000 },
+  sight: { every: 0 },
+};
+
+/** Medians of a run's steps. */
+async function steps(name: string, changes: object, than?: number): Promise<{ row: string[]; step: number }> {
+  const logged: Readonly<Record<string, number>>[] = [];
+  const onEvent = ({ kind, metrics }: RunEvent) => kind === "train" && logged.push(metrics);
+  const made = resolveRecipe({ ...short, ...changes });
+  await train({ recipe: made, folder: join(root, name), engine, onEvent });
+  const median = (key: string) => {
+    const values = logged.slice(2).map((metrics) => metrics[key] ?? 0);
+    return values.sort((a, b) => a - b)[Math.floor(values.length / 2)] as number;
+  };
+  const step = median("time/step");
+  const times = [step, median("time/wait"), median("time/score"), median("time/judge")];
+  return { row: [name, ...times.map((time) => time.toFixed(2)), than === undefined ? "1" : ratio(step, than)], step };
+}
+
+const warm = { ...recipe.warmStart, episodes: 4_800, threads: 1 };
+const start = await train({
+  recipe: resolveRecipe({ ...short, steps: 0, warmStart: warm, envs: recipe.envs, evaluate: { seeds: [1e9, 1e9] } }),
+  folder: join(root, "start"),
+  engine,
+});
+const from = {
+  model: start.model,
+  warmStart: undefined,
+  steps: STEPS + 2,
+  critic: { ...recipe.critic, warmupSteps: 0 },
+};
+const plain = await steps("a step", from);
+const judged = await steps("with a judge", { ...from, judge: judgeOf() }, plain.step);
+const stale = await steps("a step, one stale", { ...from, maxStaleness: 1 });
+const both = await steps("with a judge, one stale", { ...from, maxStaleness: 1, judge: judgeOf() }, stale.step);
+table(
+  ["", "seconds", "waiting for episodes", "scores", "waiting for the judge", "ratio"],
+  [plain, judged, stale, both].map(({ row }) => row),
 );
 await sampler.close();
 await engine.close();

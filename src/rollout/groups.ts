@@ -36,8 +36,9 @@ export type GroupOptions = EpisodeLimits & {
   readonly ahead?: number;
   /** Fresh attempts at an episode that failed for our reasons; default 2. */
   readonly retries?: number;
-  /** Pays after an episode, while others play; a group waits for it. */
+  /** Pays after an episode, while others play. A group waits for it, unless `judgeBehind` asks for groups as they were played. */
   readonly judge?: Judge;
+  readonly judgeBehind?: boolean;
   readonly judgeTimeoutMs?: number;
   readonly counters?: RolloutCounters;
   readonly signal?: AbortSignal;
@@ -51,6 +52,8 @@ export type PlayedGroup = {
   readonly trajectories: readonly Trajectory[];
   /** Siblings that failed for our reasons in every attempt: for logs only. */
   readonly dropped: readonly Trajectory[];
+  /** With `judgeBehind`: the group with what the judge pays. It does not fail. */
+  readonly judged?: Promise<PlayedGroup>;
 };
 
 type Requests = Iterable<GroupRequest> | AsyncIterable<GroupRequest>;
@@ -115,24 +118,19 @@ async function issueGroups(requests: Requests, options: GroupOptions, flow: Flow
       }
       checkRequest(request);
       const id = groupId(request, timesIssued);
-      const group = settledAll(
-        Array.from({ length: request.siblings }, async (_, sibling) => {
-          // The first sibling has the permit taken above.
-          if (sibling > 0) await slots.take();
-          let played: Trajectory;
-          try {
-            played = await playSibling(request, id, sibling, options, signal);
-          } catch (error) {
-            flow.stop(error);
-            throw error;
-          } finally {
-            slots.give();
-          }
-          const { judge, judgeTimeoutMs: timeoutMs } = options;
-          if (judge === undefined || isOurFault(played)) return played;
-          return judgeEpisode(judge, played, { signal, ...(timeoutMs !== undefined && { timeoutMs }) });
-        }),
-      ).then((all) => gathered(id, request, all, options.counters));
+      const played = Array.from({ length: request.siblings }, async (_, sibling) => {
+        // The first sibling has the permit taken above.
+        if (sibling > 0) await slots.take();
+        try {
+          return await playSibling(request, id, sibling, options, signal);
+        } catch (error) {
+          flow.stop(error);
+          throw error;
+        } finally {
+          slots.give();
+        }
+      });
+      const group = handedOut(id, request, played, options, signal);
       // Met where it is awaited; until then it must not count as unhandled.
       group.catch(() => undefined);
       issued.push(group);
@@ -141,6 +139,27 @@ async function issueGroups(requests: Requests, options: GroupOptions, flow: Flow
     // It may be waiting for something that never comes, so it is told and not waited for.
     if (!drawn) Promise.resolve(source.return?.()).catch(() => undefined);
   }
+}
+
+/** The group as the caller wants it: paid by the judge, or as it was played with the judge behind. */
+function handedOut(
+  id: string,
+  request: GroupRequest,
+  played: Promise<Trajectory>[],
+  { judge, judgeTimeoutMs: timeoutMs, judgeBehind, counters }: GroupOptions,
+  signal: AbortSignal,
+): Promise<PlayedGroup> {
+  if (judge === undefined) return settledAll(played).then((all) => gathered(id, request, all, counters));
+  const limits = { signal, ...(timeoutMs !== undefined && { timeoutMs }) };
+  const paid = played.map(async (one) => {
+    const episode = await one;
+    return isOurFault(episode) ? episode : judgeEpisode(judge, episode, limits);
+  });
+  const judged = settledAll(paid).then((all) => gathered(id, request, all, counters));
+  if (!judgeBehind) return judged;
+  // Where an episode could not be played, that is met below.
+  judged.catch(() => undefined);
+  return settledAll(played).then((all) => ({ ...gathered(id, request, all), judged }));
 }
 
 /** Like Promise.all, but it waits for every one before it fails: nothing plays on behind the caller's back. */
@@ -157,7 +176,7 @@ async function playSibling(
   options: GroupOptions,
   signal: AbortSignal,
 ): Promise<Trajectory> {
-  const { host, agent, samplingSeed, retries = 2, counters, judge, judgeTimeoutMs, ...limits } = options;
+  const { host, agent, samplingSeed, retries = 2, counters, judge, judgeBehind, judgeTimeoutMs, ...limits } = options;
   for (let attempt = 0; ; attempt++) {
     signal.throwIfAborted();
     const env = await host.acquire(request.env).catch(brokenEnv);

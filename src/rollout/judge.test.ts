@@ -98,3 +98,33 @@ test("the next episode plays while the last is judged", async () => {
   expect(asked).toEqual([1, 2]);
   expect(episodes.map(({ judge }) => judge?.error)).toEqual([undefined, undefined]);
 });
+
+test("with the judge behind, groups come as they were played, and what it pays follows", async () => {
+  let answer = () => {};
+  const told = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  const judge: Judge = async ({ turns }) => {
+    await told;
+    return turns.map(() => [{ name: "style", value: 0.25 }]);
+  };
+  const host = new EnvHost();
+  const counters = new RolloutCounters();
+  const requests = [1, 2].map((seed) => ({ env: { id: "two-turns" }, seed, siblings: 2 }));
+  const options = { agent: scriptedAgent(["I see it."]), host, samplingSeed: 0, live: 2, counters };
+  const groups = [];
+  for await (const group of playGroups(requests, { ...options, judge, judgeBehind: true })) {
+    expect(group.trajectories.map(({ reward }) => reward)).toEqual([1, 1]);
+    groups.push(group);
+    // Nobody was answered before both groups were here.
+    if (groups.length === 2) {
+      expect(counters.episodes).toBe(0);
+      answer();
+      for (const { judged } of groups)
+        expect((await judged)?.trajectories.map(({ reward }) => reward)).toEqual([1.5, 1.5]);
+    }
+  }
+  expect(groups).toHaveLength(2);
+  expect([counters.episodes, counters.reward]).toEqual([4, 6]);
+  await host.close();
+});

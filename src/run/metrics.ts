@@ -184,6 +184,7 @@ const PERFORMANCE: readonly Row[] = [
   ["time/env", "s", "While any environment of the step was at work."],
   ["time/encode", "s", "While pictures of any reply were prepared and encoded."],
   ["time/score", "s", "Log-probabilities of reference and learner, values of the critic; part of time/learn."],
+  ["time/judge", "s", "Waiting for a judge's last answers after the scores; part of time/learn."],
   ["time/learn", "s", "The whole update: scores, gradients, steps."],
   ["time/publish", "s", "Giving new weights to the sampler."],
   ["time/wait", "s", "Waiting for episodes to train on."],

@@ -331,7 +331,7 @@ class Trainer {
       stepTimeoutMs: recipe.rollout.stepTimeoutMs,
       episodeTimeoutMs: recipe.rollout.episodeTimeoutMs,
       judgeTimeoutMs: recipe.rollout.judgeTimeoutMs,
-      ...(recipe.judge && { judge: recipe.judge }),
+      ...(recipe.judge && { judge: recipe.judge, judgeBehind: true }),
     });
     // Groups that are issued and not yet trained when a run stops are issued again by the next one.
     let trained = this.progress.groups;
@@ -340,10 +340,10 @@ class Trainer {
       for (let step = 0; step < lead; step++) issue(recipe.groups);
       while (this.progress.step < recipe.steps && !signal?.aborted) {
         const clock = new Clock();
-        const groups = await this.#collect(played, issue);
-        trained += groups.length;
+        const collected = await this.#collect(played, issue);
+        trained += collected.length;
         clock.mark("time/wait");
-        const report = await this.#update(groups);
+        const { groups, report } = await this.#update(collected);
         clock.mark("time/learn");
         this.progress = { ...this.progress, step: this.progress.step + 1, klCoefficient: report.klCoefficient };
         const { step } = this.progress;
@@ -386,7 +386,8 @@ class Trainer {
       while (groups.length < wanted) {
         const next = await played.next();
         if (next.done) throw new EngineError("The rollout ended before the step had its groups.");
-        groups.push(next.value);
+        // Only rewards tell which groups are worth training.
+        groups.push((recipe.refill && (await next.value.judged)) || next.value);
       }
       const missing =
         recipe.groups -
@@ -400,18 +401,25 @@ class Trainer {
     }
   }
 
-  async #update(groups: readonly PlayedGroup[]): Promise<UpdateReport> {
+  /** The groups come back as the judge paid them. */
+  async #update(
+    groups: readonly PlayedGroup[],
+  ): Promise<{ readonly groups: readonly PlayedGroup[]; readonly report: UpdateReport }> {
     const { recipe } = this.#options;
-    const trajectories = groups.flatMap((group) => group.trajectories);
+    const episodes = (some: readonly PlayedGroup[]) => some.flatMap((group) => group.trajectories);
     const { sampler: reference } = this.#reference;
     const { exactLogprobs: exact, discard } = this.#engine.capabilities;
-    return update(
+    const waits = groups.some((group) => group.judged !== undefined);
+    const judged = waits ? Promise.all(groups.map((group) => group.judged ?? group)) : undefined;
+    const report = await update(
       { ...this.#learners, ...(reference && { reference }), exact, together: !discard },
-      trajectories,
+      episodes(groups),
       recipe,
       this.progress.step + 1,
       this.progress.klCoefficient,
+      judged?.then(episodes),
     );
+    return { groups: (await judged) ?? groups, report };
   }
 
   /** A run whose updates are all skipped, or whose episodes all fail, does not mend itself. */

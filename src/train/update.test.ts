@@ -582,3 +582,37 @@ test("drift is what sampler and learner disagree by, per turn, and credit is kep
     });
   }
 });
+
+test("what needs no reward is computed while a judge still reads, and what it pays is trained as if it had been there", async () => {
+  const settings = {
+    recipe: {
+      advantage: { name: "gae" },
+      critic: { optimizer: { learningRate: 0.25 } },
+      kl: { as: "reward" as const, coefficient: 0.5 },
+    },
+  };
+  const paid = batch();
+  const unpaid = paid.map((episode) => ({
+    ...episode,
+    turns: episode.turns.map((one) => ({ ...one, reward: 0, rewards: [] })),
+  }));
+  const plain = await run(paid, settings);
+  const critic = new Notebook("value");
+  const policy = new Notebook();
+  // It answers only once the critic was asked about every episode.
+  let answer = (_: Trajectory[]) => {};
+  const judged = new Promise<Trajectory[]>((resolve) => {
+    answer = resolve;
+  });
+  const forward = critic.forward.bind(critic);
+  critic.forward = async (data) => {
+    if (data.length === paid.length) answer(paid);
+    return forward(data);
+  };
+  const report = await update({ policy, critic, reference, exact: true }, unpaid, plain.recipe, 1, 0.5, judged);
+  expect(policy.calls.map(({ data }) => data)).toEqual(plain.policy.calls.map(({ data }) => data));
+  expect(critic.calls.map(({ data }) => data)).toEqual(plain.critic.calls.map(({ data }) => data));
+  expect(critic.asked).toHaveLength(1);
+  expect(report.metrics["time/judge"]).toBeGreaterThanOrEqual(0);
+  expect(plain.report.metrics["time/judge"]).toBeUndefined();
+});

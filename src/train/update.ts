@@ -72,12 +72,24 @@ export async function update(
   recipe: Recipe,
   step: number,
   klCoefficient: number,
+  /** The same episodes with what a judge pays, where it is still at it: what needs no reward is computed meanwhile. */
+  judged?: Promise<readonly Trajectory[]>,
 ): Promise<UpdateReport> {
-  const examples = examplesOf(trajectories);
+  const metrics: Record<string, number> = {};
+  const timed = async <T>(name: string, work: () => Promise<T>): Promise<T> => {
+    const began = performance.now();
+    const done = await work();
+    metrics[name] = (performance.now() - began) / 1000;
+    return done;
+  };
+  const score = (some: readonly Example[]) => timed("time/score", () => scoresOf(some, learners, recipe));
+  const early = judged && (await score(examplesOf(trajectories)));
+  const paid = judged ? await timed("time/judge", () => judged) : trajectories;
+  const examples = examplesOf(paid);
   const estimator = getEstimator(recipe.advantage.name);
   const filters = filterExamples(examples, recipe, estimator.needsGroups);
   let kept = keepExamples(examples, filters);
-  const metrics: Record<string, number> = { "groups/trained": filters.keep.length };
+  metrics["groups/trained"] = filters.keep.length;
   for (const name of metricNames()) metrics[`custom/${name}`] = getMetric(name).compute(rows(examples));
   for (const [name, counts] of Object.entries(filters.dropped)) {
     metrics[name === "survivors" ? "groups/too_small" : `filter/${name}`] = counts.groups;
@@ -93,9 +105,7 @@ export async function update(
   };
   if (kept.length === 0) return idle;
 
-  const asked = performance.now();
-  kept = await scoreExamples(kept, learners, recipe);
-  metrics["time/score"] = (performance.now() - asked) / 1000;
+  kept = withScores(kept, early ?? (await score(kept)));
   let coefficient = klCoefficient;
   if (recipe.kl?.as === "reward") {
     const penalised = applyKlReward(rows(kept), { coefficient, estimator: recipe.kl.estimator });
@@ -170,29 +180,37 @@ function keepExamples(examples: readonly Example[], filters: FilterReport): Exam
   return left.map((example, i) => ({ ...example, row: paid[i] as TokenRow }));
 }
 
-/** Adds what the estimators and losses need beyond the sampler's numbers: learner, reference and critic outputs. */
-async function scoreExamples(examples: readonly Example[], learners: Learners, recipe: Recipe): Promise<Example[]> {
+/** What estimators and losses need beyond the sampler's numbers: learner, reference and critic outputs. */
+type Scores = Pick<TokenRow, "oldLogprobs" | "referenceLogprobs" | "values">;
+
+async function scoresOf(
+  examples: readonly Example[],
+  learners: Learners,
+  recipe: Recipe,
+): Promise<ReadonlyMap<Sequence, Scores>> {
   const data = examples.map((example) => probeDatum(example.sequence, example.temperature));
   // On an exact engine the sampler's numbers are the learner's, bit for bit, and stale episodes are anchored where they were drawn: only a correction compares
   // the two. Elsewhere the learner says what it thinks before it moves, or the ratio would begin with the difference between two programs.
   const old = recipe.correction || !learners.exact ? await learners.policy.forward(data) : undefined;
   const reference = recipe.kl && learners.reference ? await learners.reference.score(data) : undefined;
   const values = learners.critic ? await learners.critic.forward(data) : undefined;
-  return examples.map((example, i) => {
-    const logprobs = old?.[i]?.logprobs;
-    const scored = reference?.[i]?.logprobs;
-    const value = values?.[i]?.values;
-    return {
-      ...example,
-      row: {
-        ...example.row,
+  return new Map(
+    examples.map(({ sequence }, i) => {
+      const logprobs = old?.[i]?.logprobs;
+      const scored = reference?.[i]?.logprobs;
+      const value = values?.[i]?.values;
+      const scores = {
         ...(logprobs && { oldLogprobs: shiftRight(logprobs) }),
         ...(scored && { referenceLogprobs: shiftRight(scored) }),
         ...(value && { values: shiftRight(value) }),
-      },
-    };
-  });
+      };
+      return [sequence, scores];
+    }),
+  );
 }
+
+const withScores = (examples: readonly Example[], scores: ReadonlyMap<Sequence, Scores>): Example[] =>
+  examples.map((example) => ({ ...example, row: { ...example.row, ...scores.get(example.sequence) } }));
 
 type Seen = { first?: NonNullable<SequenceCredit["seen"]>; clipped?: Set<number> };
 
