@@ -35,7 +35,7 @@ const variants: { isa: string; flags: string[] }[] = [
 ];
 
 /** Returns the addon's file, compiling it when the cache does not hold it (or with `force`). */
-export function compileKernels(options: { force?: boolean } = {}): Build {
+export function compileKernels(options: { force?: boolean; onCompile?: () => void } = {}): Build {
   const sources = packageFolder("native");
   if (!sources) return { problem: "the folder native/ with the kernels' sources is missing from this installation" };
   const file = join(cacheFolder(), `kernels-${sourceKey(sources)}.node`);
@@ -45,25 +45,24 @@ export function compileKernels(options: { force?: boolean } = {}): Build {
   const headers = headerFolder();
   if (!headers) return { problem: "the package node-api-headers is missing; run npm install" };
 
+  options.onCompile?.();
   const start = performance.now();
   const scratch = mkdtempSync(join(dirname(file), "build-"));
   try {
-    const objects: string[] = [];
-    for (const { isa, flags: own } of variants) {
-      const object = join(scratch, `${isa}.o`);
-      const problem = run(compiler, [
-        ...flags,
-        ...own,
-        `-DSACCADE_ISA=${isa}`,
-        `-I${headers}`,
-        "-c",
-        join(sources, "kernels.cc"),
-        "-o",
-        object,
-      ]);
-      if (problem) return { problem };
-      objects.push(object);
-    }
+    const object = (isa: string) => join(scratch, `${isa}.o`);
+    const calls = variants.map(({ isa, flags: own }) => [
+      ...flags,
+      ...own,
+      `-DSACCADE_ISA=${isa}`,
+      `-I${headers}`,
+      "-c",
+      join(sources, "kernels.cc"),
+      "-o",
+      object(isa),
+    ]);
+    const objects = variants.map(({ isa }) => object(isa));
+    const broken = runAtOnce(compiler, calls);
+    if (broken) return { problem: broken };
     const built = join(scratch, "kernels.node");
     const problem = run(compiler, [
       ...flags,
@@ -127,10 +126,29 @@ export function cacheFolder(): string {
   return spare;
 }
 
-/** Calls the compiler; `command` may carry arguments of its own, like CXX="ccache g++". Returns what went wrong. */
-function run(command: string, args: string[]): string | undefined {
-  const [program = command, ...first] = command.trim().split(/\s+/);
-  const { status, error, stderr } = spawnSync(program, [...first, ...args], { encoding: "utf8" });
+/** `command` may carry arguments of its own, like CXX="ccache g++". */
+const words = (command: string) => command.trim().split(/\s+/);
+
+/** Calls the compiler. Returns what went wrong. */
+function run(command: string, args: readonly string[]): string | undefined {
+  const [program = command, ...first] = words(command);
+  return problemOf(command, args, spawnSync(program, [...first, ...args], { encoding: "utf8" }));
+}
+
+/** The same for several calls at a time, by a shell: Node waits for one process only where nothing may happen meanwhile. */
+function runAtOnce(command: string, calls: readonly (readonly string[])[]): string | undefined {
+  const quoted = (word: string) => `'${word.replaceAll("'", "'\\''")}'`;
+  const lines = calls.map((args, i) => `${[...words(command), ...args].map(quoted).join(" ")} & p${i}=$!`);
+  const waits = calls.map((_, i) => `wait $p${i} || failed=1`);
+  const script = [...lines, "failed=0", ...waits, "exit $failed"].join("\n");
+  return problemOf(command, calls[0] ?? [], spawnSync("/bin/sh", ["-c", script], { encoding: "utf8" }));
+}
+
+function problemOf(
+  command: string,
+  args: readonly string[],
+  { status, error, stderr }: ReturnType<typeof spawnSync>,
+): string | undefined {
   if (status === 0) return undefined;
-  return `${command} failed to compile the kernels\n${args.join(" ")}\n${error ? error.message : stderr.trim()}`;
+  return `${command} failed to compile the kernels\n${args.join(" ")}\n${error ? error.message : String(stderr).trim()}`;
 }

@@ -78,7 +78,9 @@ function compiled(required: boolean): Choice {
 }
 
 function build(): Choice | { problem: string } {
-  const made = compileKernels();
+  const made = compileKernels({
+    onCompile: () => isMainThread && process.stderr.write("saccade: compiling the kernels, once on this machine\n"),
+  });
   if ("problem" in made) return { problem: made.problem };
   try {
     const kernels = loadCompiled(made.file);
