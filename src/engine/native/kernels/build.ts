@@ -35,7 +35,7 @@ const variants: { isa: string; flags: string[] }[] = [
 ];
 
 /** Returns the addon's file, compiling it when the cache does not hold it (or with `force`). */
-export function compileKernels(options: { force?: boolean; onCompile?: () => void } = {}): Build {
+export function compileKernels(options: { force?: boolean } = {}): Build {
   const sources = packageFolder("native");
   if (!sources) return { problem: "the folder native/ with the kernels' sources is missing from this installation" };
   const file = join(cacheFolder(), `kernels-${sourceKey(sources)}.node`);
@@ -45,7 +45,6 @@ export function compileKernels(options: { force?: boolean; onCompile?: () => voi
   const headers = headerFolder();
   if (!headers) return { problem: "the package node-api-headers is missing; run npm install" };
 
-  options.onCompile?.();
   const start = performance.now();
   const scratch = mkdtempSync(join(dirname(file), "build-"));
   try {

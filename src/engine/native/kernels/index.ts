@@ -78,9 +78,7 @@ function compiled(required: boolean): Choice {
 }
 
 function build(): Choice | { problem: string } {
-  const made = compileKernels({
-    onCompile: () => isMainThread && process.stderr.write("saccade: compiling the kernels, once on this machine\n"),
-  });
+  const made = compileKernels();
   if ("problem" in made) return { problem: made.problem };
   try {
     const kernels = loadCompiled(made.file);
