@@ -28,6 +28,11 @@ const COLORS: readonly Color[] = [
 ];
 /** More dots than that hide the curve. */
 const DOTTED = 24;
+const LEGEND_SIZE = 13;
+const LEVEL_SIZE = 11;
+/** From the start of a legend's line to its words, and from these to the next entry. */
+const LEGEND_INDENT = 26;
+const LEGEND_GAP = 16;
 
 export function drawChart({ title, curves, levels = [], xLabel = "step", width = 720, height = 400 }: Chart): Image {
   const canvas = new Canvas(width, height);
@@ -37,7 +42,14 @@ export function drawChart({ title, curves, levels = [], xLabel = "step", width =
     8,
   );
   const y = axis([...points.map(([, value]) => value), ...levels.map((level) => level.y)], 6);
-  const box = { left: 64, right: width - 20, top: 44, bottom: height - 46 - 20 * Math.ceil(curves.length / 2) };
+  const legend = curves.map(({ name, points }) => {
+    const last = points.findLast(([, value]) => Number.isFinite(value));
+    return last === undefined ? name : `${name} ${label(last[1])}`;
+  });
+  const [left, right] = [64, width - 20];
+  const widest = Math.max(0, ...legend.map((words) => Canvas.measure(words, LEGEND_SIZE).width));
+  const columns = widest + LEGEND_INDENT + LEGEND_GAP <= (right - left) / 2 ? 2 : 1;
+  const box = { left, right, top: 44, bottom: height - 46 - 20 * Math.ceil(curves.length / columns) };
   const px = (value: number) => box.left + ((value - x.from) / (x.to - x.from)) * (box.right - box.left);
   const py = (value: number) => box.bottom - ((value - y.from) / (y.to - y.from)) * (box.bottom - box.top);
   canvas.text(title, box.left, 14, { size: 16, color: INK, weight: 1.5 });
@@ -51,14 +63,19 @@ export function drawChart({ title, curves, levels = [], xLabel = "step", width =
   }
   canvas.line(box.left, box.bottom, box.right, box.bottom, GREY);
   canvas.text(xLabel, box.right, box.bottom + 26, { size: 12, color: GREY, align: "right" });
-  for (const level of levels) {
-    canvas.line(box.left, py(level.y), box.right, py(level.y), GREY, { dash: [5, 4] });
-    canvas.text(`${level.name} ${label(level.y)}`, box.right, py(level.y) - 4, {
-      size: 11,
-      color: GREY,
-      align: "right",
-      baseline: "bottom",
-    });
+  // Words of levels that lie on top of each other stand side by side.
+  const beside: { y: number; words: string }[] = [];
+  for (const at of new Set(levels.map(({ y }) => y))) {
+    canvas.line(box.left, py(at), box.right, py(at), GREY, { dash: [5, 4] });
+  }
+  for (const level of levels.toSorted((a, b) => b.y - a.y)) {
+    const words = `${level.name} ${label(level.y)}`;
+    const above = beside.at(-1);
+    if (above !== undefined && py(level.y) - py(above.y) < LEVEL_SIZE + 4) above.words = `${words}, ${above.words}`;
+    else beside.push({ y: level.y, words });
+  }
+  for (const { y, words } of beside) {
+    canvas.text(words, box.right, py(y) - 4, { size: LEVEL_SIZE, color: GREY, align: "right", baseline: "bottom" });
   }
   for (const [i, curve] of curves.entries()) {
     const color = COLORS[i % COLORS.length] as Color;
@@ -68,14 +85,11 @@ export function drawChart({ title, curves, levels = [], xLabel = "step", width =
       canvas.line(px(x0), py(y0), px(x1), py(y1), color, { width: 2, cap: "round" });
     }
     if (seen.length <= DOTTED) for (const [at, value] of seen) canvas.disc(px(at), py(value), 3.5, color);
-    const last = seen.at(-1);
-    const place = { x: box.left + (i % 2) * ((box.right - box.left) / 2), y: box.bottom + 48 + 20 * Math.floor(i / 2) };
+    const [column, row] = [i % columns, Math.floor(i / columns)];
+    const place = { x: box.left + column * ((box.right - box.left) / columns), y: box.bottom + 48 + 20 * row };
     canvas.line(place.x, place.y, place.x + 18, place.y, color, { width: 3 });
-    canvas.text(`${curve.name}${last === undefined ? "" : ` ${label(last[1])}`}`, place.x + 26, place.y, {
-      size: 13,
-      color: INK,
-      baseline: "middle",
-    });
+    const words = { size: LEGEND_SIZE, color: INK, baseline: "middle" } as const;
+    canvas.text(legend[i] as string, place.x + LEGEND_INDENT, place.y, words);
   }
   return canvas.toImage();
 }
