@@ -1,5 +1,5 @@
 /** What a seed may be, everywhere in Saccade: a whole number that JSON and JavaScript hold exactly. */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { ConfigError } from "./errors.ts";
 
 /** Returns the seed, or throws when it is not a whole number in `0..2^53-1`. `what` begins the message. */
@@ -20,5 +20,5 @@ export function seedWords(seed: number): number[] {
 
 /** A seed in `0..2^31-1` (what every simulator accepts), well mixed from its parts: close parts give unrelated seeds. */
 export function mixSeed(...parts: readonly (number | string)[]): number {
-  return createHash("sha256").update(JSON.stringify(parts)).digest().readUInt32BE() >>> 1;
+  return hash("sha256", JSON.stringify(parts), "buffer").readUInt32BE() >>> 1;
 }

@@ -34,7 +34,7 @@ const MOST_IDLE = 32;
 
 export class EnvHost {
   readonly workers: Workers;
-  #idle: HostedEnv[] = [];
+  #idle: { readonly key: string; readonly env: HostedEnv }[] = [];
   readonly #closing = new Set<Promise<void>>();
   #closed = false;
 
@@ -49,14 +49,14 @@ export class EnvHost {
   async acquire(spec: EnvSpec): Promise<HostedEnv> {
     if (this.#closed) throw new EnvError("The environments' host is closed. Make a new one.");
     const key = keyOf(spec);
-    this.#idle = this.#idle.filter((env) => env.alive);
-    const same = this.#idle.findIndex((env) => keyOf(env.spec) === key);
-    if (same >= 0) return this.#idle.splice(same, 1)[0] as HostedEnv;
+    if (this.#idle.some(({ env }) => !env.alive)) this.#idle = this.#idle.filter(({ env }) => env.alive);
+    const same = this.#idle.findLastIndex((idle) => idle.key === key);
+    if (same >= 0) return (this.#idle.splice(same, 1)[0] as { env: HostedEnv }).env;
     if (this.workers === "inline") {
-      if (this.#idle.length >= MOST_IDLE) this.discard(this.#idle.shift() as HostedEnv);
+      if (this.#idle.length >= MOST_IDLE) this.discard((this.#idle.shift() as { env: HostedEnv }).env);
       return InlineEnv.open(spec);
     }
-    const other = this.#idle.pop();
+    const other = this.#idle.pop()?.env;
     const env = other instanceof RemoteEnv ? other : new RemoteEnv(this.workers);
     try {
       await within(() => env.open(spec), START_MS);
@@ -70,7 +70,7 @@ export class EnvHost {
   /** Gives back an environment whose episode is over, for the next. */
   release(env: HostedEnv): void {
     if (this.#closed) this.discard(env);
-    else this.#idle.push(env);
+    else this.#idle.push({ key: keyOf(env.spec), env });
   }
 
   /** Gives back an environment that failed: it is closed, or ended at once when it hangs. Goes on in the background. */
@@ -86,7 +86,7 @@ export class EnvHost {
   /** Closes every environment that was given back. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const env of this.#idle.splice(0)) this.discard(env);
+    for (const { env } of this.#idle.splice(0)) this.discard(env);
     await Promise.all(this.#closing);
   }
 }

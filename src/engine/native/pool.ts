@@ -12,7 +12,7 @@ import { Worker } from "node:worker_threads";
 import { ConfigError, DataError, errorMessage, ImageError } from "../../core/errors.ts";
 import type { OnToken } from "../engine.ts";
 import { EngineError, RuinedWeights } from "../errors.ts";
-import type { Drawn, Job, JobResult, Note, Reply, WorkerPlace } from "./jobs.ts";
+import type { Drawn, Job, JobResult, Note, Reply, Request, WorkerPlace } from "./jobs.ts";
 
 type Pending = {
   readonly resolve: (value: never) => void;
@@ -27,6 +27,8 @@ type Slot = {
   /** Whether a `run` job is under way. */
   busy: boolean;
   readonly pending: Map<number, Pending>;
+  /** What `send` was given in this turn of the event loop. */
+  sent: Request[];
 };
 
 export class Pool {
@@ -41,7 +43,12 @@ export class Pool {
     if (!Number.isSafeInteger(threads) || threads < 1) {
       throw new ConfigError(`The number of threads must be a whole number of at least 1, got ${threads}.`);
     }
-    this.#slots = Array.from({ length: threads }, () => ({ worker: undefined, busy: false, pending: new Map() }));
+    this.#slots = Array.from({ length: threads }, () => ({
+      worker: undefined,
+      busy: false,
+      pending: new Map(),
+      sent: [],
+    }));
   }
 
   get threads(): number {
@@ -57,12 +64,18 @@ export class Pool {
     });
   }
 
-  /** Gives a job to this worker now, beside whatever it does. `id` names it for notes. */
+  /**
+   * Gives a job to this worker, beside whatever it does. `id` names it for notes. Episodes end their turns together: jobs of one turn of the event
+   * loop go in one message, in which the model that they share is written once.
+   */
   send<J extends Job>(worker: number, job: J, onToken?: OnToken): { id: number; result: Promise<JobResult<J>> } {
     const id = this.#nextId++;
     const result = new Promise<JobResult<J>>((resolve, reject) => {
       if (this.#closed) return reject(closedError());
-      this.#post(this.#slot(worker), id, job, { resolve, reject, exclusive: false, ...(onToken && { onToken }) });
+      const slot = this.#slot(worker);
+      this.#expect(slot, id, { resolve, reject, exclusive: false, ...(onToken && { onToken }) });
+      if (slot.sent.length === 0) setImmediate(() => this.#flush(slot));
+      slot.sent.push({ id, job });
     });
     return { id, result };
   }
@@ -70,7 +83,7 @@ export class Pool {
   /** Tells one worker, or all that live, something that has no answer. */
   note(note: Note, worker?: number): void {
     const slots = worker === undefined ? this.#slots : [this.#slot(worker)];
-    for (const slot of slots) slot.worker?.postMessage(note);
+    for (const slot of slots) this.#post(slot, note);
   }
 
   /** Ends a worker as a crash would. */
@@ -95,16 +108,30 @@ export class Pool {
       const next = this.#queue.shift();
       if (next === undefined) return;
       slot.busy = true;
-      this.#post(slot, this.#nextId++, next.job, { resolve: next.resolve, reject: next.reject, exclusive: true });
+      const id = this.#nextId++;
+      this.#expect(slot, id, { resolve: next.resolve, reject: next.reject, exclusive: true });
+      this.#post(slot, { id, job: next.job });
     }
   }
 
-  #post(slot: Slot, id: number, job: Job, pending: Pending): void {
+  #expect(slot: Slot, id: number, pending: Pending): void {
     slot.worker ??= this.#spawn(slot);
     // A worker that waits for nothing lets the process end.
     if (slot.pending.size === 0) slot.worker.ref();
     slot.pending.set(id, pending);
-    slot.worker.postMessage({ id, job });
+  }
+
+  /** Now, after all that was sent before. */
+  #post(slot: Slot, request: Request): void {
+    slot.sent.push(request);
+    this.#flush(slot);
+  }
+
+  #flush(slot: Slot): void {
+    const requests = slot.sent;
+    if (requests.length === 0) return;
+    slot.sent = [];
+    slot.worker?.postMessage(requests);
   }
 
   #spawn(slot: Slot): Worker {
@@ -123,6 +150,7 @@ export class Pool {
     worker.on("exit", () => {
       slot.worker = undefined;
       slot.busy = false;
+      slot.sent = [];
       const lost = [...slot.pending.values()];
       slot.pending.clear();
       const error = this.#closed

@@ -184,7 +184,9 @@ function post(message: Reply | Drawn): void {
   });
 }
 
-parentPort?.on("message", (request: Request) => {
-  if ("note" in request) take(request);
-  else void answer(request.id, request.job).then(post);
+parentPort?.on("message", (requests: readonly Request[]) => {
+  for (const request of requests) {
+    if ("note" in request) take(request);
+    else void answer(request.id, request.job).then(post);
+  }
 });
