@@ -2,7 +2,7 @@
  * What threads are worth: warm-start steps (forward, backward, Muon) of `maze-2d-sft` and of the quickstart on 1, 2, 4, 8 and 16 threads, beside as many processes of
  * one thread each, which share nothing but the machine, and beside transformers on as many threads where Python has it. `npm run bench -- threads [recipe …]`.
  * BENCH_ROUNDS: steps each makes, in turns (5; the best counts). BENCH_THREADS: which numbers ("1,2,4"; default: those the machine has cores for).
- * Loss and gradient norm must be the same bits on any number of threads; the benchmark fails otherwise.
+ * A second table says where the best step's time went. Loss and gradient norm must be the same bits on any number of threads; the benchmark fails otherwise.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -55,11 +55,21 @@ async function batchOf({ envs: [first], warmStart, sampling }: Recipe, folder: s
   }
 }
 
-/** One step; the numbers that must not depend on threads. */
-async function step(learner: Learner, data: readonly Datum[], { optimizer, schedule }: Plan): Promise<string> {
+/** `bits`: the numbers that must not depend on threads. Times in milliseconds; `main`: how long the main thread was busy. */
+type Step = { readonly bits: string; readonly gradient: number; readonly optimizer: number; readonly main: number };
+
+async function step(learner: Learner, data: readonly Datum[], { optimizer, schedule }: Plan): Promise<Step> {
+  const before = performance.eventLoopUtilization();
+  const start = performance.now();
   const { loss } = await learner.forwardBackward(data, { name: "cross_entropy" });
+  const between = performance.now();
   const { gradNorm } = await learner.step(scheduled(optimizer, { schedule, steps: 100 }, 50));
-  return `${loss} ${gradNorm}`;
+  return {
+    bits: `${loss} ${gradNorm}`,
+    gradient: between - start,
+    optimizer: performance.now() - between,
+    main: performance.eventLoopUtilization(before).active,
+  };
 }
 
 /** Processes of one thread each, all at once: what they do together in a step's time, in milliseconds per step. */
@@ -112,12 +122,13 @@ async function compare(name: string, scratch: string, peers: boolean): Promise<v
   const data = await batchOf(recipe, folder);
   const tokens = data.reduce((sum, { input }) => sum + input.ids.length, 0);
   const rows: (string | number)[][] = [];
+  const parts: (string | number)[][] = [];
   const bits = new Set<string>();
   let alone = 0;
   for (const threads of THREADS) {
     const engine = new NativeEngine({ threads });
     const learner = await engine.learner({ folder, seed: 0 });
-    const said: string[] = [];
+    const steps: Step[] = [];
     const peer = peers ? new Peer("qwen3vl.py") : undefined;
     await peer?.ask("threads", { count: threads });
     await peer?.ask("load", { folder });
@@ -128,12 +139,14 @@ async function compare(name: string, scratch: string, peers: boolean): Promise<v
       targets,
     });
     const [own = 0, theirs] = await inTurns(ROUNDS, [
-      () => milliseconds(async () => said.push(await step(learner, data, plan))),
+      () => milliseconds(async () => steps.push(await step(learner, data, plan))),
       ...(peer ? [async () => (await peer.ask("train")).ms!] : []),
     ]);
     peer?.close();
     await engine.close();
-    bits.add(said.join());
+    bits.add(steps.map((one) => one.bits).join());
+    const [best] = steps.toSorted((a, b) => a.gradient + a.optimizer - b.gradient - b.optimizer);
+    parts.push([threads, ...[best!.gradient, best!.optimizer, best!.main].map(ms)]);
     alone ||= own;
     const together = threads === 1 ? own : await sideBySide(threads, name, folder);
     rows.push([
@@ -161,6 +174,8 @@ async function compare(name: string, scratch: string, peers: boolean): Promise<v
     ],
     rows,
   );
+  console.log(`\nWhere a step's time goes:\n`);
+  table(["threads", "forward and backward ms", "adding up and Muon ms", "main thread busy ms"], parts);
   if (bits.size !== 1) throw new Error("loss and gradient norm depend on the number of threads");
 }
 

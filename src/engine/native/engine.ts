@@ -9,6 +9,7 @@ import { EngineError } from "../errors.ts";
 import { LOSS_SCHEMAS } from "../loss-schemas.ts";
 import { Frames } from "./frames.ts";
 import type { LoadedModel, ModelRef } from "./jobs.ts";
+import { compilesFirst } from "./kernels/index.ts";
 import { NativeLearner } from "./learner.ts";
 import { Pool } from "./pool.ts";
 import { NativeSampler, type TokenCounts } from "./sampler.ts";
@@ -108,8 +109,13 @@ export class NativeEngine implements Engine {
   }
 
   async #prepareKernels(): Promise<void> {
+    const { SACCADE_KERNELS } = process.env;
+    // Whoever watches a first start should know what it waits for.
+    if (process.stderr.isTTY && SACCADE_KERNELS !== "reference" && compilesFirst()) {
+      process.stderr.write("saccade: compiling the embedded engine's kernels, once on this machine\n");
+    }
     const { name, problem } = await this.pool.run({ kind: "kernels" });
-    if (name === "compiled" || process.env.SACCADE_KERNELS === "reference") return;
+    if (name === "compiled" || SACCADE_KERNELS === "reference") return;
     process.stderr.write(
       `saccade: running the slow TypeScript kernels (${problem?.split("\n")[0]}). Install g++ or clang++, then run "saccade doctor --build".\n`,
     );

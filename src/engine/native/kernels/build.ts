@@ -34,11 +34,21 @@ const variants: { isa: string; flags: string[] }[] = [
   ...(process.arch === "x64" ? [{ isa: "avx2", flags: ["-mavx2", "-mfma"] }] : []),
 ];
 
+/** Whether `compileKernels` would have to compile, which takes seconds, and could. */
+export function compilesFirst(): boolean {
+  const sources = packageFolder("native");
+  return sources !== undefined && !existsSync(builtFile(sources)) && !!findCompiler() && !!headerFolder();
+}
+
+function builtFile(sources: string): string {
+  return join(cacheFolder(), `kernels-${sourceKey(sources)}.node`);
+}
+
 /** Returns the addon's file, compiling it when the cache does not hold it (or with `force`). */
 export function compileKernels(options: { force?: boolean } = {}): Build {
   const sources = packageFolder("native");
   if (!sources) return { problem: "the folder native/ with the kernels' sources is missing from this installation" };
-  const file = join(cacheFolder(), `kernels-${sourceKey(sources)}.node`);
+  const file = builtFile(sources);
   if (existsSync(file) && !options.force) return { file, compiler: "cache", seconds: 0 };
   const compiler = findCompiler();
   if (!compiler) return { problem: `no C++ compiler found (looked for ${compilerNames().join(", ")})` };

@@ -26,7 +26,8 @@ describe("without a compiler", () => {
 
   test("the reference runs, and one line on stderr says how to get the fast kernels", async () => {
     const write = vi.spyOn(process.stderr, "write").mockReturnValue(true);
-    const { loadKernels, kernelInfo } = await fresh();
+    const { loadKernels, kernelInfo, compilesFirst } = await fresh();
+    expect(compilesFirst()).toBe(false);
     expect(loadKernels().name).toBe("reference");
     expect(loadKernels()).toBe(loadKernels());
     expect(write).toHaveBeenCalledTimes(1);
@@ -69,9 +70,11 @@ test("a compiler that fails is a problem with the compiler's own words, and leav
 });
 
 test("a build is found again, without a compiler", async ({ skip }) => {
-  const { compileKernels } = await fresh();
+  const { compileKernels, compilesFirst } = await fresh();
+  const before = compilesFirst();
   const first = compileKernels();
   if ("problem" in first) return skip(first.problem);
+  expect([before, compilesFirst()]).toEqual([true, false]);
   expect(first.seconds).toBeGreaterThan(0);
   expect(existsSync(first.file)).toBe(true);
   expect(readdirSync(cache)).toHaveLength(1);

@@ -12,7 +12,7 @@ import { loadCompiled } from "./compiled.ts";
 import { referenceKernels } from "./reference.ts";
 
 export type { F32, Flag, I32, Kernels } from "./api.ts";
-export { type Build, compileKernels } from "./build.ts";
+export { type Build, compileKernels, compilesFirst } from "./build.ts";
 
 export interface KernelInfo {
   name: Kernels["name"];
