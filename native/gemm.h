@@ -97,8 +97,8 @@ static void block(float* c, Size ldc, Left a, Right b, Size m, Size n, Size k, b
 }
 
 #if SACCADE_AVX2
-/** to[p*16 + r] = from[r*ld + p] for 8 rows r and 8 columns p. */
-INLINE void transpose8(float* to, const float* from, Size ld) {
+/** to[p*ldt + r] = from[r*ld + p] for 8 rows r and 8 columns p. */
+INLINE void transpose8(float* to, Size ldt, const float* from, Size ld) {
   __m256 r[8], s[8];
   for (int i = 0; i < 8; i++) r[i] = _mm256_loadu_ps(from + i * ld);
   for (int i = 0; i < 4; i++) s[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]), s[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
@@ -108,8 +108,8 @@ INLINE void transpose8(float* to, const float* from, Size ld) {
       r[4 * i + 2 * h + 1] = _mm256_shuffle_ps(s[4 * i + h], s[4 * i + 2 + h], 0xee);
     }
   for (int p = 0; p < 4; p++) {
-    _mm256_storeu_ps(to + p * kPanel, _mm256_permute2f128_ps(r[p], r[p + 4], 0x20));
-    _mm256_storeu_ps(to + (p + 4) * kPanel, _mm256_permute2f128_ps(r[p], r[p + 4], 0x31));
+    _mm256_storeu_ps(to + p * ldt, _mm256_permute2f128_ps(r[p], r[p + 4], 0x20));
+    _mm256_storeu_ps(to + (p + 4) * ldt, _mm256_permute2f128_ps(r[p], r[p + 4], 0x31));
   }
 }
 #endif
@@ -132,8 +132,8 @@ static void pack_panels(float* packed, const float* b, Size ldb, Size n, Size k,
 #if SACCADE_AVX2
     if (columns == kPanel)
       for (; p + 8 <= k; p += 8) {
-        transpose8(packed + p * kPanel, from + p, ldb);
-        transpose8(packed + p * kPanel + 8, from + 8 * ldb + p, ldb);
+        transpose8(packed + p * kPanel, kPanel, from + p, ldb);
+        transpose8(packed + p * kPanel + 8, kPanel, from + 8 * ldb + p, ldb);
       }
 #endif
     for (; p < k; p++)
@@ -228,15 +228,63 @@ static void shared_product(float* c, Size ldc, Left a, Right b, const float* bia
     });
 }
 
+/** Floats of b that are packed at a time. */
+constexpr Size kPacked = 1 << 20;
+
+/** Columns of b, of k rows each, that are packed at a time. */
+INLINE Size packed_columns(Size k) {
+  const Size columns = kPacked / (k > 0 ? k : 1) / kPanel * kPanel;
+  return columns < kPanel * 4 ? kPanel * 4 : columns;
+}
+
+/** The triangle below the diagonal of c[n,n] also above it. */
+static void mirror(float* c, Size n) {
+  share_range(n, 8, 4.0 * static_cast<double>(n), [&](Size first, Size last) {
+    for (Size i = first; i < last; i += 8)
+      for (Size j = i; j < n; j += 8) {
+#if SACCADE_AVX2
+        if (j > i && j + 8 <= n) {
+          transpose8(c + i * n + j, n, c + j * n + i, n);
+          continue;
+        }
+#endif
+        for (Size r = i; r < i + 8 && r < n; r++)
+          for (Size s = j > r ? j : r + 1; s < j + 8 && s < n; s++) c[r * n + s] = c[s * n + r];
+      }
+  });
+}
+
+/**
+ * c[n,n] = a·aᵀ, where a lies at x as n rows of k or, when kMajor, k rows of n. Only what touches the triangle below the diagonal is computed: an element
+ * above it is the same chain with the factors of each product exchanged, which changes no bit.
+ */
+static void gram_product(float* c, const float* x, Size ldx, Size n, Size k, bool kMajor) {
+  constexpr Size kStripe = 8 * kRows;
+  const Size columns = packed_columns(k);
+  for (Size j = 0; j < n; j += columns) {
+    const Size wide = n - j < columns ? n - j : columns;
+    float* packed = panel_scratch.need(round_up(wide, kPanel) * k);
+    pack_panels(packed, x + (kMajor ? j : j * ldx), ldx, wide, k, !kMajor);
+    // The longest rows first.
+    share_range(n - j, 2 * kRows, static_cast<double>(k) * wide / 2, [&](Size first, Size last) {
+      for (Size end = n - first, i; end > n - last; end = i) {
+        i = end - (n - last) > kStripe ? end - kStripe : n - last;
+        const Size reach = round_up(end - j, kPanel);
+        const Left rows = {x + (kMajor ? i : i * ldx), ldx, kMajor};
+        product(c + i * n + j, n, rows, {packed, kPanel, k * kPanel}, nullptr, end - i, reach < wide ? reach : wide, k, false);
+      }
+    });
+  }
+  mirror(c, n);
+}
+
 static void matrix_product(float* c, Size ldc, Left a, const float* b, Size ldb, Size m, Size n, Size k, bool transB, bool carry) {
   if (m <= kRows && !transB) {  // reading b once, where it lies, costs no more than packing it would
     const Size whole = n / 8 * 8;
     shared_product(c, ldc, a, {b, ldb, kPanel}, nullptr, m, whole, k, carry);
     c += whole, b += whole, n -= whole;
   }
-  const Size most = 1 << 20;  // floats of b packed at a time
-  Size columns = most / (k > 0 ? k : 1) / kPanel * kPanel;
-  if (columns < kPanel * 4) columns = kPanel * 4;
+  const Size columns = packed_columns(k);
   for (Size j = 0; j < n; j += columns) {
     const Size wide = n - j < columns ? n - j : columns;
     float* packed = panel_scratch.need(round_up(wide, kPanel) * k);

@@ -59,6 +59,11 @@ static void js_matmul(F32 c, Size ldc, F32 a, Size lda, F32 b, Size ldb, Size m,
   b.need("b", transB ? span(n, ldb, k) : span(k, ldb, n));
   if (m && n) matrix_product(c.at, ldc, {a.at, lda, transA}, b.at, ldb, m, n, k, transB, accumulate);
 }
+static void js_gram(F32 c, F32 x, Size ldx, Size n, Size k, Flag trans) {
+  c.need("c", n * n);
+  x.need("x", trans ? span(k, ldx, n) : span(n, ldx, k));
+  if (n) gram_product(c.at, x.at, ldx, n, k, trans);
+}
 static double js_packedSize(Size n, Size k) { return static_cast<double>(round_up(n, kPanel) * k); }
 static void js_pack(F32 packed, F32 b, Size ldb, Size n, Size k, Flag transB) {
   packed.need("packed", round_up(n, kPanel) * k);
@@ -292,7 +297,7 @@ static double js_peak(double ms) {
 
 void fill(napi_env env, napi_value to) {
 #define ADD(name) Call<&js_##name>::add(env, to, #name)
-  ADD(matmul), ADD(packedSize), ADD(pack), ADD(matmulPacked), ADD(attention), ADD(attentionBackward), ADD(cacheSize), ADD(cacheWrite);
+  ADD(matmul), ADD(gram), ADD(packedSize), ADD(pack), ADD(matmulPacked), ADD(attention), ADD(attentionBackward), ADD(cacheSize), ADD(cacheWrite);
   ADD(cacheCopy), ADD(attentionCached), ADD(rmsNorm), ADD(rmsNormBackward), ADD(layerNorm), ADD(layerNormBackward), ADD(rope), ADD(siluMul);
   ADD(siluMulBackward), ADD(gelu), ADD(geluBackward), ADD(gatherRows), ADD(scatterAddRows), ADD(scatterRows), ADD(mixRows);
   ADD(mixRowsBackward), ADD(sumRows), ADD(axpy), ADD(scale), ADD(sumSquares), ADD(logSoftmax), ADD(tokenLogprobs);

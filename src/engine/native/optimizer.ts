@@ -157,10 +157,9 @@ export function orthogonalize(
   kernels.scale(from, 1 / (Math.sqrt(kernels.sumSquares(from, from.length)) + 1e-7), from.length);
   const [a, b, c] = QUINTIC;
   for (let i = 0; i < NEWTON_SCHULZ_STEPS; i++) {
-    // gram = x·xᵀ or xᵀ·x; x ← (a + b·gram + c·gram²)·x, or with the factor on the right.
-    if (wide) kernels.matmul(gram, side, from, cols, from, cols, side, side, cols, 0, 1, 0);
-    else kernels.matmul(gram, side, from, cols, from, cols, side, side, rows, 1, 0, 0);
-    kernels.matmul(poly, side, gram, side, gram, side, side, side, side, 0, 0, 0);
+    // gram = x·xᵀ or xᵀ·x; x ← (a + b·gram + c·gram²)·x, or with the factor on the right. gram is its own transpose.
+    kernels.gram(gram, from, cols, side, wide ? cols : rows, wide ? 0 : 1);
+    kernels.gram(poly, gram, side, side, side, 0);
     kernels.scale(poly, c, poly.length);
     kernels.axpy(poly, b, gram, poly.length);
     for (let d = 0; d < side; d++) poly[d * side + d] = (poly[d * side + d] as number) + a;

@@ -49,6 +49,8 @@ export interface Kernels {
     transB: Flag,
     accumulate: Flag,
   ): void;
+  /** c[n,n] = op(x)·op(x)ᵀ; x is [n,k], or [k,n] when trans. Same bits as `matmul`, for little more than half of its work. */
+  gram(c: F32, x: F32, ldx: number, n: number, k: number, trans: Flag): void;
   /** Floats that `pack` writes. */
   packedSize(n: number, k: number): number;
   /** Rearranges b ([k,n], or [n,k] when transB) into panels for `matmulPacked`. */

@@ -46,6 +46,12 @@ const table: Record<string, (k: Kernels) => F32[]> = {
     k.matmul(c, dim, x, dim, y, dim, dim, dim, rows, 1, 0, 1);
     return [c];
   },
+  gram: (k) => {
+    const [c, d] = [new Float32Array(rows * rows), new Float32Array(dim * dim)];
+    k.gram(c, x, dim, rows, dim, 0);
+    k.gram(d, x, dim, dim, rows, 1);
+    return [c, d];
+  },
   matmulPacked: (k) => {
     const packed = new Float32Array(k.packedSize(dim, dim));
     k.pack(packed, numbers(7, dim * dim), dim, dim, dim, 1);

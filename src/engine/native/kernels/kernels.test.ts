@@ -172,6 +172,13 @@ const table: Record<string, (k: Kernels, random: Numbers) => ArrayLike<number>[]
     k.matmul(c, ldc, a, lda, b, ldb, m, n, d, transA, transB, accumulate);
     return [c];
   },
+  gram(k, random) {
+    const [n, d, trans] = [random.int(1, 130), random.pick([1, 8, 31, 300]), random.int(0, 1) as Flag];
+    const ldx = (trans ? n : d) + random.int(0, 3);
+    const [c, x] = [random.floats(n * n), random.floats((trans ? d : n) * ldx)];
+    k.gram(c, x, ldx, n, d, trans);
+    return [c];
+  },
   matmulPacked(k, random) {
     const [m, n, d] = [random.pick([1, 2, 3, 4, 8, 25]), random.int(1, 150), random.pick([1, 16, 33, 513])];
     const [transB, accumulate] = [random.int(0, 1) as Flag, random.int(0, 1) as Flag];
@@ -518,6 +525,22 @@ describe.each(implementations)("bits do not depend on the batch ($isa)", (k) => 
       for (let i = 0; i < m; i++) k.axpy(whole.subarray(i * n, (i + 1) * n), 1, bias, n);
       check("packed with bias", (c) => k.matmulPacked(c, n, a, d, packed, bias, m, n, d, accumulate));
     });
+  });
+
+  test("a Gram matrix is the product of a matrix and its transpose, however large and however it is stored", () => {
+    const check = (n: number, d: number, random: Numbers) => {
+      const x = random.floats(n * d);
+      const xT = Float32Array.from({ length: n * d }, (_, i) => x[(i % n) * d + Math.floor(i / n)]!);
+      const [whole, rows, columns] = [zeros(n * n), zeros(n * n), zeros(n * n)];
+      k.matmul(whole, n, x, d, xT, n, n, n, d, 0, 0, 0);
+      k.gram(rows, x, d, n, d, 0);
+      k.gram(columns, xT, n, n, d, 1);
+      expectSameBits(rows, whole, `rows, ${n}×${d}`);
+      expectSameBits(columns, whole, `columns, ${n}×${d}`);
+    };
+    repeat((random) => check(random.int(1, 150), random.pick([1, 15, 128, 257, 600]), random));
+    // Packed in two parts.
+    if (k.name === "compiled") check(150, 9000, new Numbers(3));
   });
 
   test("long strides of a, which make the compiled kernels copy it, do not change a bit", () => {

@@ -129,6 +129,9 @@ export const referenceKernels: Kernels = {
     for (let p = 0; p < k; p++)
       for (let j = 0; j < n; j++) packed[p * n + j] = b[transB ? j * ldb + p : p * ldb + j] as number;
   },
+  gram(c, x, ldx, n, k, trans) {
+    referenceKernels.matmul(c, n, x, ldx, x, ldx, n, n, k, trans, trans ? 0 : 1, 0);
+  },
   matmulPacked(c, ldc, a, lda, packed, bias, m, n, k, accumulate) {
     referenceKernels.matmul(c, ldc, a, lda, packed, n, m, n, k, 0, 0, accumulate);
     if (bias) for (let i = 0; i < m; i++) addScaled(c, i * ldc, 1, bias, 0, 1, n);
