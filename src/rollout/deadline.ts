@@ -9,12 +9,9 @@ export class TimedOut extends Error {
 }
 
 /** The result of `work`, or a rejection with `TimedOut` after `ms`, or with the signal's reason once that is aborted. */
-export async function within<T>(work: () => T | PromiseLike<T>, ms: number, signal?: AbortSignal): Promise<T> {
-  signal?.throwIfAborted();
-  const answer = work();
-  // Most environments answer at once: there is nothing to wait for.
-  if (!isPromiseLike(answer)) return answer;
+export function within<T>(work: () => T | PromiseLike<T>, ms: number, signal?: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
     const finish = (settle: () => void) => {
       clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);
@@ -23,17 +20,14 @@ export async function within<T>(work: () => T | PromiseLike<T>, ms: number, sign
     const onAbort = () => finish(() => reject(signal?.reason));
     const timer = delay(() => finish(() => reject(new TimedOut(`no answer within ${ms} ms`))), ms);
     signal?.addEventListener("abort", onAbort, { once: true });
-    answer.then(
-      (value) => finish(() => resolve(value)),
-      (error) => finish(() => reject(error)),
-    );
-    // While it was asked.
-    if (signal?.aborted) onAbort();
+    // Inside a promise, so that a synchronous throw is a rejection too.
+    Promise.resolve()
+      .then(work)
+      .then(
+        (value) => finish(() => resolve(value)),
+        (error) => finish(() => reject(error)),
+      );
   });
-}
-
-function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
-  return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
 }
 
 /** A controller that aborts when `outer` does, or after `ms` with `TimedOut` and these words; `release` lets go of both. */

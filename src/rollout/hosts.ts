@@ -51,9 +51,11 @@ export class EnvHost {
     const key = keyOf(spec);
     if (this.#idle.some(({ env }) => !env.alive)) this.#idle = this.#idle.filter(({ env }) => env.alive);
     const same = this.#idle.findLastIndex((idle) => idle.key === key);
-    if (same >= 0) return (this.#idle.splice(same, 1)[0] as { env: HostedEnv }).env;
+    const [found] = same >= 0 ? this.#idle.splice(same, 1) : [];
+    if (found !== undefined) return found.env;
     if (this.workers === "inline") {
-      if (this.#idle.length >= MOST_IDLE) this.discard((this.#idle.shift() as { env: HostedEnv }).env);
+      const oldest = this.#idle.length >= MOST_IDLE ? this.#idle.shift() : undefined;
+      if (oldest !== undefined) this.discard(oldest.env);
       return InlineEnv.open(spec);
     }
     const other = this.#idle.pop()?.env;
