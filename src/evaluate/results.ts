@@ -129,7 +129,7 @@ export class ResultLog {
   /** Done when the line is in the file. */
   async append(result: EpisodeResult): Promise<void> {
     add(this.#attempts, result);
-    this.#writer.append(result as unknown as JsonObject);
+    this.#writer.append(result);
     await this.#writer.flush();
   }
 

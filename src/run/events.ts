@@ -60,7 +60,7 @@ export class EventWriter {
   /** Takes an event and returns at once. */
   append(event: RunEvent): void {
     const metrics = Object.fromEntries(Object.entries(event.metrics).map(([name, x]) => [name, writeNumber(x)]));
-    this.#lines.append({ ...event, metrics } as unknown as JsonObject);
+    this.#lines.append({ ...event, metrics });
   }
 
   flush(durable = false): Promise<void> {

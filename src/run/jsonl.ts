@@ -52,7 +52,7 @@ export class LineWriter {
   }
 
   /** Takes a line and returns at once. */
-  append(value: JsonObject): void {
+  append(value: object): void {
     if (this.#closed) throw new DataError(`${basename(this.#path)} is closed; open the run folder again to write on.`);
     const line = `${JSON.stringify(value)}\n`;
     this.#waiting.push(line);

@@ -9,7 +9,6 @@ import { constants, lstat, mkdir, mkdtemp, open, rm, stat, writeFile } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ConfigError, DataError, errorMessage } from "../core/errors.ts";
-import type { JsonObject } from "../core/json.ts";
 import { isMissing } from "../run/files.ts";
 import { LineWriter, readLines } from "../run/jsonl.ts";
 import { LOCK_FILE, lockRun } from "../run/lock.ts";
@@ -279,7 +278,7 @@ export class TrajectoryIndex {
     } finally {
       await handle.close();
     }
-    this.#lines.append(batch as unknown as JsonObject);
+    this.#lines.append(batch);
     await this.#lines.flush();
     this.#add(batch);
   }

@@ -62,7 +62,7 @@ export function drawModel(renderer: Renderer, { model, data }: Simulation, color
   }
   const { geom_xpos, geom_xmat } = data;
   for (const { geom, mesh } of drawn) {
-    const m = geom_xmat.subarray(geom * 9, geom * 9 + 9) as unknown as readonly number[];
+    const m = geom_xmat.subarray(geom * 9, geom * 9 + 9);
     const row = (i: number): Vec3 => [m[i] as number, m[i + 1] as number, m[i + 2] as number];
     const rotation: Mat3 = [row(0), row(3), row(6)];
     const color = colors?.get(geom);

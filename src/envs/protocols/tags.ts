@@ -21,7 +21,7 @@ export type Block = {
 function marksOf(text: string, names: readonly string[]): Mark[] {
   const marks: Mark[] = [];
   for (const match of text.matchAll(new RegExp(`<(/?)(${names.join("|")})>`, "gi"))) {
-    const [whole, slash, name] = match as unknown as [string, string, string];
+    const [whole, slash, name = ""] = match;
     const start = match.index;
     marks.push({ name: name.toLowerCase(), closing: slash === "/", start, end: start + whole.length });
   }
