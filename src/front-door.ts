@@ -24,6 +24,7 @@ export {
   type RewardPart,
   register,
   type Step,
+  stopAction,
   sumRewards,
   type World,
   type WorldEnv,

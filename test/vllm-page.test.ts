@@ -25,7 +25,7 @@ test.runIf(process.env.SACCADE_VLLM_PYTHON)(
     const steps = events.filter(({ kind }) => kind === "train");
     expect(steps.length).toBe(1);
     expect(steps[0]?.metrics["drift/max"]).toBeLessThan(1e-4);
-    expect(await page.run(`${evaluate} --seeds 0..3 --max-turns 2`)).toContain("frozen_lake");
+    expect(await page.run(`${evaluate?.replace("0..31", "0..3")} --max-turns 2`)).toContain("frozen_lake");
   },
   900_000,
 );
