@@ -16,7 +16,11 @@ const commands = [...page.matchAll(/```sh\n(.*?)```/gs)]
   .map((line) => line.replace(/\s{2,}#.*$/, ""));
 
 /** Left out, since they fetch from the network. */
-const FETCH = ["npm install && npm install -g .", "pip install -U huggingface_hub", "hf download Qwen/Qwen3-VL-8B-Instruct"];
+const FETCH = [
+  "npm install && npm install -g .",
+  "pip install -U huggingface_hub",
+  "hf download Qwen/Qwen3-VL-8B-Instruct",
+];
 /** Two processes for one recipe: torchrun too is part of the way. */
 const small = (processes: number) =>
   [

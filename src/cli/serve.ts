@@ -33,7 +33,10 @@ export function serveCommand(): Command {
     .option("--port <n>", "port, 0 for any free one", wholeNumber("--port"), 8000)
     .option("--host <name>", "address to listen on; beyond this machine a key is needed", "127.0.0.1")
     .option("--api-key-file <file>", "file with the key to ask for; else SACCADE_API_KEY, else none")
-    .option("--store <folder>", "where weights and adapters may be loaded from while it runs, and what the Tinker SDK's clients save (default: nowhere)")
+    .option(
+      "--store <folder>",
+      "where weights and adapters may be loaded from while it runs, and what the Tinker SDK's clients save (default: nowhere)",
+    )
     .option(
       "--context <n>",
       "most tokens of a sequence (default: what the model can attend to)",

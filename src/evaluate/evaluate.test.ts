@@ -4,10 +4,12 @@ import { mkdtemp, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
 import { imagesOf } from "../core/message.ts";
 import { NativeEngine } from "../engine/native/engine.ts";
 import { type TestModel, tinyModel } from "../engine/native/test-model.ts";
+import { type EngineConfig, registerEngine } from "../engine/registry.ts";
 import { makeWorldEnv } from "../envs/registry.ts";
 import { decodePng, encodePng } from "../images/png.ts";
 import { chatModel } from "../model/chat.ts";
@@ -17,6 +19,7 @@ import { playSeeds } from "../rollout/play.ts";
 import { listRuns, loadEvents, readFrameBytes, readManifest, readTrajectories } from "../run/index.ts";
 import { type EvaluationOptions, evaluateModel } from "./evaluate.ts";
 import type { Clock } from "./gate.ts";
+import { openModel } from "./models.ts";
 import { type EpisodeResult, RESULTS_FILE } from "./results.ts";
 import { type Answer, type Asked, TestServer, type Wire } from "./test-server.ts";
 
@@ -669,6 +672,22 @@ describe("A model folder", () => {
     expect((await lines()).length).toBe(4);
   });
 
+  test("played by another engine it is another evaluation", async () => {
+    registerEngine("another", {
+      settings: z.strictObject({}),
+      about: "ours",
+      open: () => new NativeEngine({ threads: 1 }),
+    });
+    const identity = async (engine: EngineConfig) => {
+      const opened = await openModel(model.folder, { engine });
+      await opened.close();
+      return opened.identity;
+    };
+    const own = await identity("native");
+    expect(await identity({ name: "native", threads: 2 })).toEqual(own);
+    expect(await identity("another")).toEqual({ ...own, engine: "another" });
+  });
+
   test("the run folder reads like any other: listed, finished, its numbers among the events", async () => {
     await evaluateModel(settings("openai"));
     const [run] = await listRuns(root);
@@ -678,5 +697,9 @@ describe("A model folder", () => {
       metrics: { "eval/success": 1, "eval/episodes": 12, "eval/errors": 0, "eval/ceiling": 1, "eval/floor": 0 },
     });
     expect((await loadEvents(join(root, "out"))).events.map(({ kind }) => kind)).toEqual(["start", "eval", "end"]);
+    // As in a training run: episodes are taken over in the environment they were played in.
+    const { manifest } = await readManifest(join(root, "out"));
+    const { options } = settings("openai");
+    expect(manifest?.config.envs).toEqual([{ env: ENV, options: expect.objectContaining(options ?? {}) }]);
   });
 });

@@ -192,7 +192,12 @@ async function openFolder({ options, model, setting, plans, jobs }: Session): Pr
       );
     }
   }
-  const envs = plans.map(({ label }) => label);
+  // As in a training run: the viewer makes an episode's environment anew from it.
+  const envs = plans.map(({ spec: { id: env }, identity: { options = {} }, label }) => ({
+    env,
+    options,
+    ...(label !== env && { label }),
+  }));
   const run = await openRun(path, {
     config: { kind: "eval", model: model.name, setting, envs },
     seeds: { eval: [...new Set(jobs.map(({ seed }) => seed))] },

@@ -14,8 +14,8 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModel } from "ai";
 import { ConfigError } from "../core/errors.ts";
-import type { JsonObject } from "../core/json.ts";
-import { type EngineConfig, openEngine } from "../engine/registry.ts";
+import type { Json, JsonObject } from "../core/json.ts";
+import { type EngineConfig, nameOfEngine, openEngine } from "../engine/registry.ts";
 import { type AgentContext, tokenAgent } from "../rollout/agents.ts";
 import { builtinAgent } from "../rollout/builtin-agents.ts";
 import { isRun } from "../run/list.ts";
@@ -181,7 +181,13 @@ async function openFolder(text: string, path: string, options: ModelOptions): Pr
     if (options[name] !== undefined)
       throw new ConfigError(`${name} is for hosted models; ${text} is a folder. Leave it out.`);
   }
-  const identity = { files: await fingerprint(path) };
+  // Our own engine gives the same bits with any settings; what others give is theirs.
+  const identity = {
+    files: await fingerprint(path),
+    ...(nameOfEngine(options.engine ?? "native") !== "native" && {
+      engine: JSON.parse(JSON.stringify(options.engine)) as Json,
+    }),
+  };
   const engine = await openEngine(options.engine);
   try {
     const model = await engine.chat(path);

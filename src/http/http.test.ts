@@ -92,6 +92,30 @@ describe("A server", () => {
     await Promise.all([left.promise, ended.promise]);
   });
 
+  test("a long answer goes out as it is read, also when its length is known before", async () => {
+    const piece = new Uint8Array(256 * 1024);
+    const count = 256;
+    let made = 0;
+    const url = await start(() => {
+      const body = new ReadableStream<Uint8Array>({
+        pull(to) {
+          if (made === count) return to.close();
+          made += 1;
+          to.enqueue(piece);
+        },
+      });
+      return new Response(body, { headers: { "Content-Length": String(piece.length * count) } });
+    });
+    const answer = await fetch(url);
+    expect(answer.headers.get("content-length")).toBe(String(piece.length * count));
+    const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
+    let read = (await reader.read()).value?.length ?? 0;
+    // Whoever reads has hardly begun: what fills the buffers between is made, not all.
+    expect(made).toBeLessThan(count);
+    for (let next = await reader.read(); !next.done; next = await reader.read()) read += next.value.length;
+    expect([read, made]).toEqual([piece.length * count, count]);
+  });
+
   test("a body that is too long is refused, and what is left of it is not read as a request", async () => {
     let asked = 0;
     const url = await start(async (request) => {

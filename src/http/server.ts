@@ -13,6 +13,9 @@ import { errorResponse, HttpError } from "./errors.ts";
 import { isPlainTarget } from "./paths.ts";
 import type { HttpRequest } from "./request.ts";
 
+/** Longer answers go out in pieces, so that a checkpoint that is fetched is never in memory whole. */
+const MOST_AT_ONCE = 4 * 1024 * 1024;
+
 export type Handler = (request: HttpRequest) => Response | Promise<Response>;
 
 export type ListenOptions = {
@@ -105,8 +108,9 @@ async function send(response: Response, incoming: IncomingMessage, outgoing: Ser
     outgoing.end();
     return;
   }
-  if (response.headers.has("content-length")) {
-    // It is whole already: one write, and no streams in between.
+  const length = response.headers.get("content-length");
+  if (length !== null && Number(length) <= MOST_AT_ONCE) {
+    // One write, and no streams in between.
     outgoing.end(new Uint8Array(await response.arrayBuffer()));
     return;
   }

@@ -2,10 +2,11 @@
  * One writer per run folder. `run.lock` names the process that writes; when that process is gone (a kill leaves the file behind) the
  * lock is void. On Linux the start time of the process is compared too, because small process ids come back after a restart.
  */
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { open, readFile, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { link, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { ConfigError } from "../core/errors.ts";
 import { isMissing, writeAtomic } from "./files.ts";
 
@@ -16,19 +17,20 @@ type Holder = { readonly pid: number; readonly started: string | null; readonly 
 export async function lockRun(runPath: string): Promise<() => Promise<void>> {
   const path = join(runPath, LOCK_FILE);
   const holder: Holder = { pid: process.pid, started: startOf(process.pid), token: randomUUID() };
-  if (!(await createNew(path, holder))) {
-    const other = await readHolder(path);
-    if (other !== undefined && isAlive(other)) {
-      throw new ConfigError(
-        `Process ${other.pid} is writing to ${runPath}. Wait for it, stop it, or choose another folder; ` +
-          `if no such run exists, delete ${path}.`,
-      );
-    }
-    await writeAtomic(path, JSON.stringify(holder));
-  }
-  return async () => {
+  const giveBack = async () => {
     if ((await readHolder(path))?.token === holder.token) await rm(path, { force: true });
   };
+  for (let tries = 0; tries < 3; tries++) {
+    if (await createNew(path, holder)) return giveBack;
+    const text = await wholeText(path);
+    // Given back just now.
+    if (text === undefined) continue;
+    const other = holderIn(text);
+    if (other !== undefined && isAlive(other)) throw inUse(path, other);
+    await replaceVoid(path, text, holder);
+    return giveBack;
+  }
+  throw inUse(path, undefined);
 }
 
 /** Whether a living process writes to this folder. */
@@ -37,26 +39,79 @@ export async function isLocked(runPath: string): Promise<boolean> {
   return holder !== undefined && isAlive(holder);
 }
 
+/** Whole or not at all, where the file system has links; otherwise it is empty for a moment. */
 async function createNew(path: string, holder: Holder): Promise<boolean> {
+  const text = JSON.stringify(holder);
+  const beside = `${path}.${holder.token}`;
   try {
-    const handle = await open(path, "wx");
-    await handle.writeFile(JSON.stringify(holder));
-    await handle.close();
+    await writeFile(beside, text);
+    await link(beside, path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "EEXIST") throw error;
+      return writeFile(path, text, { flag: "wx" });
+    });
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  } finally {
+    await rm(beside, { force: true });
+  }
+}
+
+/** Of several who find the same void lock, the one that gets the claim to it may replace it, as long as it is still that one. */
+async function replaceVoid(path: string, text: string, holder: Holder): Promise<void> {
+  const claim = `${path}.void-${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
+  if (!(await createNew(claim, holder))) {
+    const claimer = await readHolder(claim);
+    // One that was killed in this very moment is in the way of the next start, and of no other.
+    if (claimer !== undefined && !isAlive(claimer)) await rm(claim, { force: true });
+    throw inUse(path, claimer);
+  }
+  try {
+    if ((await readText(path)) !== text) throw inUse(path, await readHolder(path));
+    await writeAtomic(path, JSON.stringify(holder));
+  } finally {
+    await rm(claim, { force: true });
+  }
+}
+
+function inUse(path: string, holder: Holder | undefined): ConfigError {
+  const who = holder === undefined ? "Another process" : `Process ${holder.pid}`;
+  return new ConfigError(
+    `${who} is writing to ${dirname(path)}. Wait for it, stop it, or choose another folder; ` +
+      `if no such run exists, delete ${path}.`,
+  );
+}
+
+/** What is in a lock, after a moment in which whoever is writing it may end; undefined when there is none. */
+async function wholeText(path: string): Promise<string | undefined> {
+  for (let tries = 0; ; tries++) {
+    const text = await readText(path);
+    if (text === undefined || holderIn(text) !== undefined || tries === 5) return text;
+    await delay(50);
+  }
+}
+
+async function readText(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    if (isMissing(error)) return undefined;
     throw error;
   }
 }
 
 /** Undefined when there is no lock, or one that was cut off while it was written. */
 async function readHolder(path: string): Promise<Holder | undefined> {
+  return holderIn((await readText(path)) ?? "");
+}
+
+function holderIn(text: string): Holder | undefined {
   try {
-    const value = JSON.parse(await readFile(path, "utf8")) as Partial<Holder> | null;
+    const value = JSON.parse(text) as Partial<Holder> | null;
     return typeof value?.pid === "number" && value.pid > 0 ? (value as Holder) : undefined;
-  } catch (error) {
-    if (isMissing(error) || error instanceof SyntaxError) return undefined;
-    throw error;
+  } catch {
+    return undefined;
   }
 }
 

@@ -3,6 +3,7 @@
  * which weights are swapped. A sampler is a snapshot, so a request keeps the weights it began with; one that is kept over a pause goes on with
  * the new ones, from the ids it has.
  */
+import { setMaxListeners } from "node:events";
 import { stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { ModelInput } from "../core/model-input.ts";
@@ -10,7 +11,7 @@ import { mixSeed } from "../core/seed.ts";
 import type { Datum, Engine, OnToken, Sampler, SamplingParams, TopLogprob } from "../engine/engine.ts";
 import { Slots } from "../http/limits.ts";
 import { type ChatFolder, loadChat } from "../model/chat.ts";
-import { ApiError } from "./errors.ts";
+import { ApiError, badField } from "./errors.ts";
 import { ServeMetrics } from "./metrics.ts";
 import { Pictures } from "./pictures.ts";
 import type { SamplingContext } from "./sampling.ts";
@@ -92,6 +93,7 @@ export class Backend {
   /** A label that a trainer gives the weights. */
   version = "default";
   readonly #slots: Slots;
+  readonly #most: number;
   readonly #adapters = new Map<string, Weights>();
   readonly #running = new Set<AbortController>();
   #base: Weights;
@@ -114,6 +116,7 @@ export class Backend {
     this.#base = base;
     this.pictures = new Pictures(options.pictureBytes);
     this.#slots = new Slots({ most: concurrency, waiting: queue });
+    this.#most = concurrency + queue;
   }
 
   /** Names that requests may use, the base model first. */
@@ -147,6 +150,26 @@ export class Backend {
         ...(padding === undefined ? [] : [padding]),
       ]),
     };
+  }
+
+  /** Answers that are worth something only together: the first that fails ends the others, for whom nobody waits any more. */
+  async together<T, R>(
+    jobs: readonly T[],
+    signal: AbortSignal,
+    work: (job: T, index: number, signal: AbortSignal) => Promise<R>,
+  ): Promise<R[]> {
+    if (jobs.length > this.#most)
+      throw badField("n", `A request has at most ${this.#most} answers here, not ${jobs.length}.`);
+    const end = new AbortController();
+    const either = AbortSignal.any([signal, end.signal]);
+    // One for every answer.
+    setMaxListeners(0, either);
+    try {
+      return await Promise.all(jobs.map((job, index) => work(job, index, either)));
+    } catch (error) {
+      end.abort(error);
+      throw error;
+    }
   }
 
   async generate({ model, prompt, params, signal, onToken }: Generation): Promise<Generated> {

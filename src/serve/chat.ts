@@ -128,17 +128,15 @@ class Choices {
     take: (choice: number, id: number, logprob: number, top: readonly TopLogprob[]) => void = () => {},
   ): Promise<Generated[]> {
     const { backend, model, prompt, wanted } = this;
-    const indexes = Array.from({ length: wanted.n }, (_, i) => i);
-    return Promise.all(
-      indexes.map((index) =>
-        backend.generate({
-          model,
-          prompt,
-          params: { ...wanted.params, seed: wanted.params.seed + index },
-          signal,
-          onToken: (id, logprob, top = []) => take(index, id, logprob, top),
-        }),
-      ),
+    const choices = Array.from({ length: wanted.n }, (_, i) => ({ ...wanted.params, seed: wanted.params.seed + i }));
+    return backend.together(choices, signal, (params, index, signal) =>
+      backend.generate({
+        model,
+        prompt,
+        params,
+        signal,
+        onToken: (id, logprob, top = []) => take(index, id, logprob, top),
+      }),
     );
   }
 

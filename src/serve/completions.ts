@@ -138,7 +138,7 @@ const hasLogprobs = (asked: CompletionRequest) => asked.logprobs !== undefined &
 
 async function whole(context: Context, jobs: readonly Job[], prompted: number): Promise<Response> {
   const { asked, backend, model, id, created } = context;
-  const generated = await Promise.all(jobs.map((job) => run(context, job)));
+  const generated = await backend.together(jobs, context.signal, (job, _, signal) => run({ ...context, signal }, job));
   const choices = generated.map(async (one, index) => {
     const { prompt, wanted } = jobs[index] as Job;
     const text = new AnswerText(backend.chat.tokenizer, wanted.text);
@@ -183,12 +183,12 @@ function streamed(context: Context, jobs: readonly Job[], prompted: number): Res
   const withUsage = asked.stream_options?.include_usage === true;
   return eventAnswer(async (send) => {
     let total = 0;
-    const one = async (job: Job, index: number) => {
+    const one = async (job: Job, index: number, signal: AbortSignal) => {
       const text = new AnswerText(backend.chat.tokenizer, job.wanted.text);
       let offset = 0;
       let first = true;
       let held: ((last?: Generated) => void) | undefined;
-      const generated = await run(context, job, (drawn, logprob, top = []) => {
+      const generated = await run({ ...context, signal }, job, (drawn, logprob, top = []) => {
         const lists = new LogprobLists(asked);
         offset = lists.add(text, { id: drawn, logprob }, top, offset);
         const shown = text.push(drawn);
@@ -214,7 +214,7 @@ function streamed(context: Context, jobs: readonly Job[], prompted: number): Res
       });
       held?.(generated);
     };
-    await Promise.all(jobs.map(one));
+    await backend.together(jobs, context.signal, one);
     if (!withUsage) return;
     send({ ...head, choices: [], usage: usageOf(prompted, total), system_fingerprint: FINGERPRINT });
   });

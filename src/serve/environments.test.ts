@@ -192,6 +192,29 @@ describe("a server of environments", () => {
     expect(await sessions(url)).toBe(1);
   });
 
+  test("a call that found no room may come again under its number, and is done then", async () => {
+    const { url } = await serve({ names: ["faulty"], inflight: 1, waiting: 0 });
+    const connect = async (env_config: object) =>
+      ((await post(url, "/connect", { env_config, seed: 1 })).data as { session_id: string }).session_id;
+    const [slow, other] = [await connect({ env: "faulty", slow: 1 }), await connect({ env: "faulty" })];
+    const step = (session: string, call: number) =>
+      post(url, "/call", { session_id: session, method: "step", params: { action_str: "on" }, call });
+    let refused = 0;
+    for (let call = 0; call < 5; call++) {
+      const busy = step(slow, call);
+      let answer = await step(other, call);
+      while (answer.status === 503) {
+        refused += 1;
+        answer = await step(other, call);
+      }
+      expect(answer.status).toBe(200);
+      let first = await busy;
+      while (first.status === 503) first = await step(slow, call);
+      expect(first.status).toBe(200);
+    }
+    expect(refused).toBeGreaterThan(0);
+  });
+
   test("has so many sessions and no more, and closes those that nobody uses", async () => {
     const { url } = await serve({ names: ["frozen_lake"], sessions: 2, idleSeconds: 0.2 });
     const connect = () => post(url, "/connect", { env_config: {} });

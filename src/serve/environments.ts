@@ -4,15 +4,14 @@
  * number is refused. Sessions that nobody uses are closed.
  */
 import { randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
-import { resolve } from "node:path";
 import { z } from "zod";
 import { ConfigError, DataError, EnvError, SaccadeError } from "../core/errors.ts";
-import type { Json, JsonObject } from "../core/json.ts";
+import type { JsonObject } from "../core/json.ts";
 import { isPath } from "../envs/load.ts";
 import { listEnvs } from "../envs/registry.ts";
 import { MORE_METHODS, type Parcel, packMessages, packParcel, packStep, unpackParcel } from "../envs/remote-wire.ts";
 import { HttpError } from "../http/errors.ts";
+import { refuseFiles } from "../http/foreign.ts";
 import { readBody, Slots } from "../http/limits.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { json } from "../http/responses.ts";
@@ -30,13 +29,14 @@ export type EnvironmentsOptions = {
   readonly idleSeconds?: number;
   /** Calls at work at a time; default 64. */
   readonly inflight?: number;
+  /** Calls that wait besides; one more is told to come back; default 4096. */
+  readonly waiting?: number;
   /** Seconds after which a call that hangs ends its session; default 600. */
   readonly callSeconds?: number;
 };
 
 /** A call brings words, never pictures. */
 const MOST_BYTES = 4 * 1024 * 1024;
-const WAITING = 4096;
 const seed = z.int().min(0);
 const connectSchema = z.object({
   env_config: z.record(z.string(), z.json()).default({}),
@@ -85,7 +85,15 @@ export class Environments {
   #opening = 0;
 
   constructor(options: EnvironmentsOptions) {
-    const { names, workers, sessions = 1024, idleSeconds = 1800, inflight = 64, callSeconds = 600 } = options;
+    const {
+      names,
+      workers,
+      sessions = 1024,
+      idleSeconds = 1800,
+      inflight = 64,
+      waiting = 4096,
+      callSeconds = 600,
+    } = options;
     const known = new Set(listEnvs().map(({ id }) => baseOf(id)));
     for (const name of names) {
       if (name !== "all" && !isPath(name) && !known.has(baseOf(name))) {
@@ -98,7 +106,7 @@ export class Environments {
     this.#idleMs = idleSeconds * 1000;
     this.#callMs = callSeconds * 1000;
     this.mostInflight = inflight;
-    this.#slots = new Slots({ most: inflight, waiting: WAITING });
+    this.#slots = new Slots({ most: inflight, waiting });
     this.#sweep = setInterval(() => this.#closeIdle(), Math.min(this.#idleMs / 4, 60_000)).unref();
   }
 
@@ -121,6 +129,7 @@ export class Environments {
     if (session === undefined) throw new HttpError(404, "There is no such session: it was closed, or never opened.");
     session.used = Date.now();
     const asked = JSON.stringify([method, params ?? {}]);
+    const asItWas = { call: session.call, asked: session.asked };
     if (typeof call === "number") {
       if (call === session.call && asked === session.asked) return answer(session.last);
       if (call !== session.call + 1) {
@@ -139,8 +148,13 @@ export class Environments {
         session.busy -= 1;
         session.used = Date.now();
       });
-    session.last.catch(() => undefined);
-    return answer(session.last);
+    const { last } = session;
+    last.catch((error: unknown) => {
+      // It was not even begun, so the same call may come again.
+      if (!(error instanceof HttpError && error.status === 503) || session.last !== last) return;
+      Object.assign(session, { last: before, ...asItWas });
+    });
+    return answer(last);
   }
 
   list(): Response {
@@ -170,7 +184,7 @@ export class Environments {
   async #open(config: JsonObject, seed: number | undefined): Promise<Parcel> {
     const { env: named, ...options } = config;
     const name = this.#allowed(named);
-    checkOptions(options);
+    refuseFiles(options, "env_config");
     if (this.#sessions.size + this.#opening >= this.#most) {
       throw new HttpError(503, `All ${this.#most} sessions are taken; close some, or wait.`, { "Retry-After": "1" });
     }
@@ -278,15 +292,6 @@ const baseOf = (name: string) => name.split("/")[0] as string;
 /** What is served elsewhere is not fetched for others. */
 function isBuiltin(name: string): boolean {
   return !isPath(name) && baseOf(name) !== "remote" && listEnvs().some(({ id }) => baseOf(id) === baseOf(name));
-}
-
-/** Options may say what is played, not which files of this machine are read. */
-function checkOptions(value: Json, path = "env_config"): void {
-  if (typeof value === "object" && value !== null) {
-    for (const [key, inner] of Object.entries(value)) checkOptions(inner, `${path}.${key}`);
-  } else if (typeof value === "string" && (/[/\\]/.test(value) || (value !== "" && existsSync(resolve(value))))) {
-    throw new HttpError(403, `${path} names a file, and files are chosen where the server is started.`);
-  }
 }
 
 async function answer(work: Promise<Parcel>): Promise<Response> {

@@ -106,16 +106,18 @@ function run(
   { backend, model, prompt, wanted, signal }: Context,
   take: (choice: number, id: number, logprob: number, top: readonly TopLogprob[]) => void = () => {},
 ): Promise<Generated[]> {
-  return Promise.all(
-    Array.from({ length: wanted.n }, (_, index) =>
-      backend.generate({
-        model,
-        prompt,
-        params: { ...wanted.params, seed: wanted.params.seed + index },
-        signal,
-        onToken: (id, logprob, top = []) => take(index, id, logprob, top),
-      }),
-    ),
+  const choices = Array.from({ length: wanted.n }, (_, index) => ({
+    ...wanted.params,
+    seed: wanted.params.seed + index,
+  }));
+  return backend.together(choices, signal, (params, index, signal) =>
+    backend.generate({
+      model,
+      prompt,
+      params,
+      signal,
+      onToken: (id, logprob, top = []) => take(index, id, logprob, top),
+    }),
   );
 }
 

@@ -62,9 +62,13 @@ export class AnswerText {
       }
     }
     const held = all || this.stopped !== undefined ? 0 : Math.max(0, ...stop.map((word) => word.length - 1));
-    const until = Math.max(this.text.length, this.#whole.length - held);
+    let until = Math.max(this.text.length, this.#whole.length - held);
+    // Half a character is none: it waits for its other half.
+    if (until < this.#whole.length && isHighSurrogate(this.#whole.charCodeAt(until - 1))) until -= 1;
     const shown = this.#whole.slice(this.text.length, until);
     this.text += shown;
     return shown;
   }
 }
+
+const isHighSurrogate = (unit: number) => unit >= 0xd800 && unit < 0xdc00;

@@ -284,6 +284,15 @@ describe("limits", () => {
     }
   });
 
+  test("equal rewards that were rounded in other places are equal", () => {
+    for (const estimator of [grpo, rloo, maxrl]) {
+      const rows = [tinyRow("a", 87.5), tinyRow("b", 87.5), tinyRow("c", 87.5)];
+      rows[2]!.sampled.fill(1);
+      rows[2]!.rewards.set([87.3, 0.2]);
+      for (const array of estimator.compute(rows, ONES).advantages) expect([...array]).toEqual([0, 0]);
+    }
+  });
+
   test("two episodes, one won: the numbers by hand", () => {
     const rows = [tinyRow("a", 1), tinyRow("b", 0)];
     const first = (e: Estimator, o = ONES) => e.compute(rows, o).advantages.map((a) => a[0]!);

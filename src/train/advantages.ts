@@ -16,6 +16,8 @@ import type { Credit, Estimator, EstimatorOptions, TokenRow } from "./tokens.ts"
 import { whiten } from "./whiten.ts";
 
 const EPSILON = 1e-6;
+/** By how much equal scores may differ, relative to their size. */
+const NOISE = 1e-6;
 const BOTH = ["joined", "split"] as const;
 
 export const grpo: Estimator = groupEstimator("grpo", (scores, options) => {
@@ -155,8 +157,9 @@ function groupEstimator(
       let unfit = 0;
       for (const siblings of byGroup(episodesOf(rows)).values()) {
         const scores = siblings.map((episode) => gather(episode, rewards).reduce((sum, reward) => sum + reward, 0));
-        // Equal rewards say nothing, and must not say rounding noise either.
-        if (scores.every((score) => score === scores[0])) continue;
+        // Equal rewards say nothing, and must not say rounding noise either: parts of a reward are rounded where they stand.
+        const noise = NOISE * Math.max(...scores.map(Math.abs));
+        if (Math.max(...scores) - Math.min(...scores) <= noise) continue;
         const numbers = compare(scores, options);
         if (numbers === undefined) {
           unfit += 1;

@@ -43,7 +43,11 @@ export class DemoPlayer implements Demos {
     return imitated;
   }
 
-  async close(): Promise<void> {}
+  async close(): Promise<void> {
+    const worlds = await Promise.allSettled(this.#worlds.values());
+    this.#worlds.clear();
+    for (const world of worlds) if (world.status === "fulfilled") await world.value.close?.();
+  }
 
   /** A demonstration and, when it is watched, the decisions in it that are the oracle's. */
   async #playTaught(name: string, env: Env, seed: number, watched: boolean) {

@@ -1,12 +1,15 @@
 /** Threads that play demonstrations, a batch each at a time, so that the main thread has only to hand them on. */
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { ConfigError, DataError, EnvError, errorMessage } from "../core/errors.ts";
 import type { Imitated } from "./decisions.ts";
 import type { DemoEpisode, Demos } from "./demo-player.ts";
-import { type DemoReply, type DemoWorkerData, unpackBatch } from "./demo-wire.ts";
+import { type DemoCall, type DemoReply, type DemoWorkerData, unpackBatch } from "./demo-wire.ts";
+
+const CLOSE_MS = 2000;
 
 type Waiting = { readonly resolve: (batch: Imitated[]) => void; readonly reject: (error: Error) => void };
 
@@ -54,7 +57,13 @@ class Thread {
     });
   }
 
+  /** Worlds may hold processes or sessions elsewhere, which they are given the time to end. */
   async close(): Promise<void> {
+    const gone = new Promise<void>((resolve) => this.#worker.once("exit", () => resolve()));
+    if (this.#dead === undefined) {
+      this.#worker.postMessage("close" satisfies DemoCall);
+      await Promise.race([gone, delay(CLOSE_MS, undefined, { ref: false })]);
+    }
     await this.#worker.terminate();
   }
 

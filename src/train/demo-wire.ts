@@ -7,7 +7,8 @@ import type { DemoEpisode, DemoStyle } from "./demo-player.ts";
 
 /** Modules of the user that environments come from are loaded there too. */
 export type DemoWorkerData = { readonly folder: string; readonly style: DemoStyle };
-export type DemoCall = { readonly id: number; readonly episodes: readonly DemoEpisode[] };
+/** `"close"`: nothing follows. */
+export type DemoCall = { readonly id: number; readonly episodes: readonly DemoEpisode[] } | "close";
 export type DemoReply = {
   readonly id: number;
   readonly batch?: DemoBatch;

@@ -17,7 +17,7 @@ const { folder, style } = workerData as DemoWorkerData;
 const opened = loadChat(folder).then((chat) => ({ chat, player: new DemoPlayer(chatModel(chat), style) }));
 const modules = new Set<string>();
 
-async function answer({ id, episodes }: DemoCall): Promise<void> {
+async function answer({ id, episodes }: Exclude<DemoCall, "close">): Promise<void> {
   try {
     const { chat, player } = await opened;
     for (const { env } of episodes) {
@@ -36,5 +36,7 @@ async function answer({ id, episodes }: DemoCall): Promise<void> {
 // A world plays one episode at a time.
 let last: Promise<void> = Promise.resolve();
 parentPort?.on("message", (call: DemoCall) => {
-  last = last.then(() => answer(call));
+  if (call !== "close") last = last.then(() => answer(call));
+  // With no port left to listen to, the thread ends.
+  else void last.then(async () => (await opened).player.close()).finally(() => parentPort?.close());
 });

@@ -126,6 +126,9 @@ describe("filters by hand", () => {
     expect(names(zeroVariance(groups).keep)).toEqual(["small", "big", "middle"]);
     expect(names(zeroVariance([group("noise", 1, 1 + 1e-9)]).keep)).toEqual([]);
     expect(names(zeroVariance(groups, { tolerance: 0.6 }).keep)).toEqual(["big", "middle"]);
+    // The same sum, rounded in other places.
+    expect(names(zeroVariance([group("rounded", 87.5, Math.fround(87.3) + Math.fround(0.2))]).keep)).toEqual([]);
+    expect(names(zeroVariance([group("told apart", 87.5, 87.501)]).keep)).toEqual(["told apart"]);
   });
 
   test("over-long masks, drops or keeps episodes with a cut reply, and a group left empty goes too", () => {

@@ -94,7 +94,8 @@ export function zeroVariance(groups: readonly EpisodeGroup[], options: OptionBag
     groups,
     groups.filter(({ episodes }) => {
       const { min, max } = rangeOf(episodes.map((episode) => episode.reward));
-      return max - min > tolerance;
+      // Parts of a reward are rounded where they stand, so large sums that are equal differ by more.
+      return max - min > tolerance * Math.max(1, Math.abs(min), Math.abs(max));
     }),
   );
 }

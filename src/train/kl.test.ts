@@ -133,6 +133,10 @@ describe("the coefficient", () => {
     expect(nextKlCoefficient(0.02, adaptive, 0, 10_000)).toBeCloseTo(0.016, 12);
     expect(nextKlCoefficient(0.02, adaptive, 0, 1e9)).toBe(0);
   });
+  test("stays where it is after a batch whose KL is no number", () => {
+    for (const kl of [Number.NaN, Number.POSITIVE_INFINITY])
+      expect(nextKlCoefficient(0.02, adaptive, kl, 64)).toBe(0.02);
+  });
   test("an impossible controller is refused", () => {
     expect(() => checkKlController({ ...adaptive, target: 0 })).toThrow(/above 0/);
     expect(() => checkKlController(adaptive)).not.toThrow();

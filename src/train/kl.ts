@@ -83,7 +83,8 @@ export function checkKlController(controller: KlController): void {
 
 /** The coefficient after a batch of `episodes` whose mean KL was `kl`. The coefficient is all its state: a checkpoint keeps that number. */
 export function nextKlCoefficient(coefficient: number, controller: KlController, kl: number, episodes: number): number {
-  if (controller.kind === "fixed") return coefficient;
+  // A batch without a number is skipped, and says nothing of the next one either.
+  if (controller.kind === "fixed" || !Number.isFinite(kl)) return coefficient;
   const error = Math.min(Math.max(kl / controller.target - 1, -0.2), 0.2);
   // One huge batch must not turn the penalty into a bonus.
   return Math.max(0, coefficient * (1 + (error * episodes) / controller.horizon));

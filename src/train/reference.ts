@@ -25,6 +25,10 @@ export class Reference {
     return dropUnfinished(this.#folder);
   }
 
+  has(step: number): boolean {
+    return existsSync(join(this.#folder, `step-${step}`));
+  }
+
   /** The weights of that step; `policy` has them now, or they were written before. */
   async open(step: number, policy?: Learner): Promise<void> {
     const path = join(this.#folder, `step-${step}`);

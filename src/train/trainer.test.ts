@@ -325,14 +325,91 @@ describe("Numbers that are not finite", { timeout: 300_000 }, () => {
     expect(outcome).toMatchObject({ finished: true, step: 6 });
   });
 
-  test("in a warm start stop it, and say which rate to lower", async () => {
+  test("are not what an interrupted run goes back to", async () => {
+    const run = newFolder();
+    const stop = new AbortController();
+    broken = 0;
+    let steps = 0;
+    const onStep = () => {
+      steps += 1;
+      if (steps === 1) broken = Number.POSITIVE_INFINITY;
+      if (steps === 2) stop.abort();
+      return undefined;
+    };
+    const interrupted = await follow(recipe(), { folder: run, signal: stop.signal, onStep });
+    expect(interrupted.steps.map((metrics) => metrics["optimizer/skipped"])).toEqual([0, 1]);
+    expect(readdirSync(join(run, "checkpoints")).filter((name) => name.startsWith("step-"))).toEqual(["step-1"]);
+    broken = 0;
+    const { outcome, steps: rest } = await follow(recipe(), { folder: run, mode: "resume" });
+    expect(outcome).toMatchObject({ finished: true, step: 6 });
+    expect(rest).toHaveLength(5);
+  });
+
+  test("in a warm start stop it, say which rate to lower, and are not saved", async () => {
     const warmStart = { episodes: 80, batch: 8, optimizer: { learningRate: 1e25 } };
-    const { outcome, events } = await follow(recipe({ warmStart }));
+    const { outcome, events, run } = await follow(recipe({ warmStart }));
+    const saved = readdirSync(join(run, "checkpoints"));
+    for (const { kind, step, metrics } of events)
+      if (kind === "sft" && metrics["optimizer/skipped"] === 1) expect(saved).not.toContain(`step-${step}`);
     expect(String(outcome)).toContain("warmStart.optimizer.learningRate");
     const skipped = events.filter(({ kind }) => kind === "sft").map(({ metrics }) => metrics["optimizer/skipped"]);
     expect(skipped.slice(-3)).toEqual([1, 1, 1]);
     expect(skipped.length).toBeLessThan(10);
   });
+});
+
+describe("A run that is resumed with another recipe", { timeout: 300_000 }, () => {
+  const optimizer = { learningRate: 0.001 };
+  const begun = async (changes: Partial<RecipeInput> = {}) => {
+    const stop = new AbortController();
+    const recipe = tinyRecipe(folder.model, { steps: 3, ...changes });
+    const onStep = () => void stop.abort();
+    return (await follow(recipe, { signal: stop.signal, onStep })).run;
+  };
+
+  test("is not taught again what came before reinforcement learning", async () => {
+    const run = await begun({ warmStart: { episodes: 16, batch: 8, optimizer } });
+    const longer = tinyRecipe(folder.model, { steps: 3, warmStart: { episodes: 64, batch: 8, optimizer } });
+    const { outcome, events, steps } = await follow(longer, { folder: run, mode: "resume" });
+    expect(outcome).toMatchObject({ finished: true, step: 3 });
+    expect(steps).toHaveLength(2);
+    expect(events.filter(({ kind }) => kind === "sft")).toEqual([]);
+  });
+
+  test.each<[string, Partial<RecipeInput>]>([
+    ["critic", { critic: { optimizer }, advantage: { name: "gae" }, filters: [] }],
+    ["kl", { kl: { as: "loss", coefficient: 0.01, estimator: "k3" } }],
+  ])("that adds %s is told that it is too late for it", async (field, changes) => {
+    const run = await begun();
+    const { outcome } = await follow(tinyRecipe(folder.model, { steps: 3, ...changes }), {
+      folder: run,
+      mode: "resume",
+    });
+    expect(outcome).toBeInstanceOf(ConfigError);
+    expect(String(outcome)).toContain(`began without ${field}`);
+  });
+});
+
+test("an evaluation in which episodes failed is not compared with the best", { timeout: 300_000 }, async () => {
+  const env = new URL("../rollout/faulty-env.ts", import.meta.url).pathname;
+  const recipe = tinyRecipe(folder.model, {
+    steps: 1,
+    sight: { every: 0 },
+    evaluate: {
+      every: 1,
+      before: false,
+      greedy: false,
+      seeds: [1_000_000_000, 1_000_000_031],
+      envs: [{ env, options: { throws: 0.5 } }],
+    },
+    rollout: { retries: 0 },
+  });
+  const { outcome, run, events } = await follow(recipe);
+  expect(outcome).toMatchObject({ finished: true });
+  const evaluated = events.find(({ kind }) => kind === "eval")?.metrics ?? {};
+  expect(evaluated["eval/errors"]).toBeGreaterThan(0);
+  expect(events.some(({ message }) => message?.includes("evaluation episodes failed"))).toBe(true);
+  expect(readdirSync(join(run, "checkpoints"))).not.toContain("best.json");
 });
 
 describe("Before anything runs", () => {

@@ -3,8 +3,9 @@
  * serves synchronous and asynchronous runs: the groups of step s may be played once version s − 1 − maxStaleness of the policy is out, so with
  * staleness 0 nothing overlaps. Everything that is played follows from the recipe's seed and the step, so a resumed run is the run that was killed.
  */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { SaccadeError } from "../core/errors.ts";
+import { ConfigError, SaccadeError } from "../core/errors.ts";
 import type { Engine, Learner, LoraSpec, Sampler } from "../engine/engine.ts";
 import { EngineError, EngineLost } from "../engine/errors.ts";
 import { checkEngineConfig, nameOfEngine, openEngine } from "../engine/registry.ts";
@@ -60,6 +61,8 @@ export type TrainResult = {
 
 /** An engine whose process died is lost at most so often before the run gives up. */
 const MOST_LOST = 5;
+/** With a larger share of failed episodes an evaluation is of other episodes than the one before. */
+const MOST_FAILED = 0.05;
 
 /** An engine that lost its weights is no reason to end: the run goes on from its last checkpoint, as it would after a crash of its own. */
 export async function train(options: TrainOptions): Promise<TrainResult> {
@@ -186,9 +189,13 @@ class Trainer {
     const checkpoint = await run.begin();
     const journal = new Journal(run, options.onEvent);
     for (const note of run.notes) journal.note(note, checkpoint?.step ?? 0);
+    const progress = progressFrom(checkpoint?.state, recipe);
     if (checkpoint !== undefined) {
       await policy.restore(join(checkpoint.path, "policy"));
-      await critic?.restore(join(checkpoint.path, "critic"));
+      const saved = join(checkpoint.path, "critic");
+      if (existsSync(saved)) await critic?.restore(saved);
+      // Before the first step a critic begins anew anyway.
+      else if (critic !== undefined && progress.step > 0) throw tooLate("critic");
     }
     return new Trainer({
       run,
@@ -201,7 +208,7 @@ class Trainer {
       learners: { policy, ...(critic && { critic }) },
       reference,
       journal,
-      progress: progressFrom(checkpoint?.state, recipe),
+      progress,
       lastSaved: checkpoint?.step ?? -1,
     });
   }
@@ -235,8 +242,10 @@ class Trainer {
       if (recipe.sight.every > 0) await this.#probe();
     }
     await this.#reinforce();
-    await this.#save();
-    return this.progress.step >= recipe.steps;
+    const done = this.progress.step >= recipe.steps;
+    if (done || this.#skipped === 0) await this.#save();
+    else this.say("The last update was not finite, so nothing was saved: the run goes on from its last checkpoint.");
+    return done;
   }
 
   /** Where the trained model is. */
@@ -261,8 +270,9 @@ class Trainer {
 
   async #warmStart(): Promise<boolean> {
     const { recipe, signal } = this.#options;
-    if (recipe.warmStart === undefined) return true;
-    if (this.progress.step === 0) await this.#enter("warm", recipe.warmStart.optimizer.name);
+    // What was reinforced since is not taught again, however much longer a changed recipe makes its warm start.
+    if (recipe.warmStart === undefined || this.progress.step > 0) return true;
+    await this.#enter("warm", recipe.warmStart.optimizer.name);
     return warmStart({
       recipe,
       plan: recipe.warmStart,
@@ -276,7 +286,8 @@ class Trainer {
         this.progress = { ...this.progress, warm };
         this.#log("sft", metrics);
         const every = Math.max(recipe.checkpoint.every, Math.ceil(total / 4));
-        if (warm === total || warm % every === 0) await this.#save();
+        // Weights that can't be trained any more are nothing to go back to.
+        if ((warm === total || warm % every === 0) && metrics["optimizer/skipped"] === 0) await this.#save();
       },
       onStop: () => this.#save(),
     });
@@ -295,6 +306,7 @@ class Trainer {
 
   async #openReference(write: boolean): Promise<void> {
     if (this.#options.recipe.kl === undefined) return;
+    if (!write && !this.#reference.has(this.progress.reference)) throw tooLate("kl");
     await this.#reference.open(this.progress.reference, write ? this.#learners.policy : undefined);
   }
 
@@ -357,15 +369,16 @@ class Trainer {
         if (recipe.sight.every > 0 && (step % recipe.sight.every === 0 || step === recipe.steps)) await this.#probe();
         const due = step % recipe.evaluate.every === 0 || step === recipe.steps;
         const score = due ? await this.#evaluate() : undefined;
-        const refresh = recipe.referenceEvery !== undefined && step % recipe.referenceEvery === 0;
+        // Weights that can't be trained any more are nothing to go back to.
+        const sound = this.#skipped === 0;
+        const refresh = sound && recipe.referenceEvery !== undefined && step % recipe.referenceEvery === 0;
         if (refresh) {
           this.progress = { ...this.progress, reference: step };
           await this.#openReference(true);
         }
-        // Weights that can't be trained any more are nothing to go back to.
-        const save = step % recipe.checkpoint.every === 0 && this.#skipped === 0;
-        if (save || refresh || step === recipe.steps || signal?.aborted) await this.#save(trained);
-        if (this.#skipped === 0) await this.#offerBest(score, trained);
+        const save = sound && (step % recipe.checkpoint.every === 0 || signal?.aborted === true);
+        if (save || refresh || step === recipe.steps) await this.#save(trained);
+        if (sound) await this.#offerBest(score, trained);
       }
     } finally {
       queue.close();
@@ -500,7 +513,12 @@ class Trainer {
     clock.mark("time/eval");
     this.#log("eval", { ...metrics, ...clock.times() });
     this.#keep("eval", trajectories, 24);
-    return metrics["eval/success"];
+    const { "eval/episodes": episodes = 0, "eval/errors": errors = 0, "eval/success": success } = metrics;
+    if (errors <= MOST_FAILED * (episodes + errors)) return success;
+    this.say(
+      `${errors} of ${episodes + errors} evaluation episodes failed: what the others say is not compared with the best.`,
+    );
+    return undefined;
   }
 
   async #probe(): Promise<void> {
@@ -555,6 +573,12 @@ class Trainer {
     await this.#save(groups);
     await this.#run.checkpoints.offerBest(this.#globalStep, score, "eval/success");
   }
+}
+
+function tooLate(field: string): ConfigError {
+  return new ConfigError(
+    `This run began without ${field}, which can't be added on the way: leave it out, or begin another run (--out) from this one's policy (--set model=…).`,
+  );
 }
 
 export function isExpected(error: unknown): error is SaccadeError {

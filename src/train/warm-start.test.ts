@@ -1,9 +1,12 @@
 /** The warm start: what it plays and what it hands to the learner. */
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import * as core from "../core/index.ts";
 import type { Datum, Learner } from "../engine/engine.ts";
+import * as envs from "../envs/index.ts";
+import * as images from "../images/index.ts";
 import { type ChatModel, chatModel, loadChat } from "../model/chat.ts";
 import { createFolder } from "../model/folder.ts";
 import { testModel } from "../rollout/test-model.ts";
@@ -17,6 +20,7 @@ async function batches(
   changes: Partial<RecipeInput>,
   model: ChatModel = testModel,
   folder = "none",
+  signal?: AbortSignal,
 ): Promise<Datum[][]> {
   const recipe = tinyRecipe("none", changes);
   const seen: Datum[][] = [];
@@ -36,10 +40,11 @@ async function batches(
     folder,
     policy,
     from: 0,
+    ...(signal && { signal }),
     onUpdate: async () => {},
     onStop: async () => {},
   });
-  expect(done).toBe(true);
+  expect(done).toBe(signal?.aborted !== true);
   return seen;
 }
 
@@ -110,3 +115,37 @@ test("threads play what the main thread plays: the same ids, weights and picture
     await rm(folder, { recursive: true });
   }
 }, 60_000);
+
+test("worlds that were played are closed, on the main thread and on threads, and so is one that was interrupted before it began", async () => {
+  envs.shareModule("saccade", { ...core, ...images, ...envs });
+  const root = await mkdtemp(join(tmpdir(), "saccade-closed-"));
+  const folder = join(root, "model");
+  await createFolder(folder, { preset: "nano" });
+  const model = chatModel(await loadChat(folder));
+  const file = join(root, "world.ts");
+  const note = join(root, "closed");
+  await writeFile(
+    file,
+    `import { appendFileSync } from "node:fs";
+import { act, bare, defineWorld, Image, z } from "saccade";
+export default defineWorld({
+  id: "closing", summary: "closing", options: z.strictObject({}), protocol: "keyword", maxTurns: 2,
+  create: () => ({
+    actions: [bare("go", "go")], reset() {}, act: () => ({ valid: true, reward: 1, ended: true }),
+    observe: () => new Image(32, 32, new Uint8Array(3072)), task: () => "Go.", success: () => true, solve: () => [act("go")],
+    close() { appendFileSync(${JSON.stringify(note)}, "closed\\n"); },
+  }),
+});
+`,
+  );
+  const closed = async () => (await readFile(note, "utf8").catch(() => "")).split("\n").length - 1;
+  const plan = { episodes: 8, batch: 4, optimizer };
+  const played = [{ env: file, options: {} }];
+  await batches({ envs: played, warmStart: plan }, model, folder);
+  expect(await closed()).toBe(1);
+  await batches({ envs: played, warmStart: { ...plan, threads: 2 } }, model, folder);
+  expect(await closed()).toBe(3);
+  // Nobody waits for its first batch; an error of it would be nobody's.
+  await batches({ envs: played, warmStart: { ...plan, threads: 2 } }, model, folder, AbortSignal.abort());
+  await rm(root, { recursive: true, force: true });
+});

@@ -69,9 +69,12 @@ async function learnFrom(source: Source, options: WarmStartOptions): Promise<boo
     return { imitated, sequences, data };
   };
   let next = options.from < total ? prepare() : undefined;
+  // Who is interrupted before the first update never waits for it.
+  next?.catch(() => undefined);
   for (let done = options.from; done < total; done++) {
     if (signal?.aborted) {
-      await options.onStop();
+      // Weights that can't be trained any more are nothing to go back to.
+      if (skipped === 0) await options.onStop();
       return false;
     }
     const { imitated, sequences, data } = await (next as ReturnType<typeof prepare>);

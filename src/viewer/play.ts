@@ -62,7 +62,8 @@ export class PlayRoom {
 
   envs(): EnvChoice[] {
     const own = this.#files.map((id): EnvChoice => ({ id, summary: "A file named on the command line.", options: {} }));
-    const known = listEnvs().map(({ id, summary, maxTurns, variants, options }): EnvChoice => {
+    const here = listEnvs().filter(({ id }) => !isRemote(id));
+    const known = here.map(({ id, summary, maxTurns, variants, options }): EnvChoice => {
       const plain = JSON.parse(JSON.stringify(options)) as JsonObject;
       return { id, summary, ...(maxTurns && { maxTurns }), ...(variants && { variants }), options: plain };
     });
@@ -132,6 +133,8 @@ export class PlayRoom {
     if (isPath(envId) && !this.#files.includes(envId)) {
       throw new ConfigError(`${envId} is a file; start the viewer with --env ${envId} to play it.`);
     }
+    // Its options say where to send which key, and they may be those of somebody else's run.
+    if (isRemote(envId)) throw new ConfigError("A remote environment is played with saccade play remote, not here.");
     const env = await makeEnv(envId, options);
     const session: Session = {
       id: randomUUID(),
@@ -164,6 +167,8 @@ export class PlayRoom {
     return session;
   }
 }
+
+const isRemote = (envId: string) => envId.split("/")[0] === "remote";
 
 async function step(session: Session, reply: string): Promise<void> {
   const done = await session.env.step(reply);

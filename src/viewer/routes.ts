@@ -1,6 +1,7 @@
 /** From a request to its answer: the routes of api.ts, one line each, and the reading of their queries. */
 import { isJsonObject, type JsonObject } from "../core/json.ts";
 import { HttpError } from "../http/errors.ts";
+import { refuseFiles } from "../http/foreign.ts";
 import { bytes, json, pieces } from "../http/responses.ts";
 import { readManifest } from "../run/manifest.ts";
 import type { ActRequest, RunsReply, TrajectoryQuery } from "./api.ts";
@@ -146,6 +147,7 @@ async function startPlaying(state: ViewerState, body: JsonObject) {
   if (typeof env !== "string" || typeof seed !== "number" || (options !== undefined && !isJsonObject(options))) {
     throw new HttpError(400, "Give env, seed and options to start, or run, key and turn to take over.");
   }
+  refuseFiles(options ?? {}, "options");
   return state.play.start(env, seed, options);
 }
 

@@ -409,4 +409,19 @@ describe("playing", () => {
       const { error } = await post(port, routes.play(), { env: "./evil.ts", seed: 1 });
       expect(error).toContain("--env ./evil.ts");
     }));
+
+  test("no key is sent and no file is read because a request, or somebody else's run, says so", () =>
+    withViewer(async ({ port }) => {
+      const ask = async (options: object) =>
+        (await post(port, routes.play(), { env: "remote", seed: 1, options })).error;
+      expect(await ask({ url: "http://127.0.0.1:9", keyVariable: "HOME" })).toContain("options.url");
+      expect(await ask({})).toContain("saccade play remote");
+      const data = { env: "geometry3k", seed: 1, options: { data: "/etc/hosts" } };
+      expect((await post(port, routes.play(), data)).error).toContain("options.data names a file");
+      const { envs } = (await (await fetch(`http://127.0.0.1:${port}${routes.envs()}`)).json()) as {
+        envs: { id: string }[];
+      };
+      expect(envs.map(({ id }) => id)).not.toContain("remote");
+      expect(envs.map(({ id }) => id)).toContain("frozen_lake");
+    }));
 });

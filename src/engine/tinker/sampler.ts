@@ -28,7 +28,7 @@ export class TinkerSampler implements Sampler {
     if (params.minP !== undefined) throw new ConfigError("Tinker samples without min-p: leave minP out.");
     if (params.rawLogprobs && params.temperature !== 1)
       throw new ConfigError("Tinker gives log-probabilities of the tempered distribution only: set temperature to 1.");
-    const { signal, onSeen, onToken } = context;
+    const { signal, onToken } = context;
     signal?.throwIfAborted();
     await this.#server.checkSees(prompt);
     const { topLogprobs: top = 0 } = params;
@@ -48,7 +48,6 @@ export class TinkerSampler implements Sampler {
     const likeliest = tops?.map((row) => (row ?? []).map(([id, logprob]) => ({ id, logprob })));
     if (top > 0 && likeliest === undefined)
       throw new EngineError("The server gives no likeliest tokens: leave topLogprobs out.");
-    onSeen?.();
     ids.forEach((id, i) => {
       onToken?.(id, logprobs[i] as number, likeliest?.[i]);
     });

@@ -41,9 +41,9 @@ export class TorchSampler implements Sampler {
     this.#checkOpen();
     checkSampling(params);
     if (prompt.ids.length === 0) throw new DataError("A sequence needs at least one id.");
-    const { sequence, signal, onToken, onSeen } = context;
+    const { sequence, signal, onToken } = context;
     signal?.throwIfAborted();
-    const sample = await new Promise<Sample>((resolve, reject) => {
+    return new Promise<Sample>((resolve, reject) => {
       const stop = () => {
         reject(signal?.reason);
         this.#tell("abort", sequence);
@@ -56,8 +56,6 @@ export class TorchSampler implements Sampler {
       };
       this.#ask({ prompt, params, sequence, ...(onToken && { onToken }), settle });
     });
-    onSeen?.();
-    return sample;
   }
 
   /** What is asked in one turn of the event loop travels together: hundreds of episodes are played at once, and a request of its own for each would cost more than its tokens. */

@@ -7,10 +7,13 @@ import { json } from "../../http/responses.ts";
 /** Below the 45 s after which the SDK takes a silent server for a lost one. */
 const HOLD_MS = 25_000;
 const KEPT_MS = 600_000;
+/** Who asks for it may be away for long, but not for ever. */
+const UNFETCHED_MS = 24 * 3_600_000;
 const SWEEP_MS = 10_000;
 
 export type Outcome = { readonly json: unknown } | { readonly protobuf: Uint8Array };
-type Future = { readonly outcome: Promise<Outcome>; givenAt: number | undefined };
+/** `since`: when it was done, then when it was first given out. */
+type Future = { readonly outcome: Promise<Outcome>; since: number | undefined; given: boolean };
 
 export class Futures {
   readonly #futures = new Map<string, Future>();
@@ -19,11 +22,14 @@ export class Futures {
 
   add(id: string, work: Promise<Outcome>): void {
     const outcome = work.catch(failure);
-    this.#futures.set(id, { outcome, givenAt: undefined });
+    const future: Future = { outcome, since: undefined, given: false };
+    this.#futures.set(id, future);
     this.#pending += 1;
     void outcome.finally(() => {
       this.#pending -= 1;
+      future.since ??= Date.now();
     });
+    this.#forgetOld();
   }
 
   has(id: string): boolean {
@@ -47,7 +53,8 @@ export class Futures {
     const outcome = await Promise.race([future.outcome, patience]);
     clearTimeout(timer);
     if (outcome === undefined) return json({ queue_state: "active" }, { status: 408 });
-    future.givenAt ??= Date.now();
+    if (!future.given) future.since = Date.now();
+    future.given = true;
     if ("json" in outcome) return json(outcome.json);
     const { protobuf } = outcome;
     return new Response(protobuf as Uint8Array<ArrayBuffer>, {
@@ -58,9 +65,8 @@ export class Futures {
   #forgetOld(): void {
     if (Date.now() < this.#sweptAt + SWEEP_MS) return;
     this.#sweptAt = Date.now();
-    const before = this.#sweptAt - KEPT_MS;
-    for (const [id, { givenAt }] of this.#futures)
-      if (givenAt !== undefined && givenAt < before) this.#futures.delete(id);
+    for (const [id, { since, given }] of this.#futures)
+      if (since !== undefined && since < this.#sweptAt - (given ? KEPT_MS : UNFETCHED_MS)) this.#futures.delete(id);
   }
 }
 

@@ -6,9 +6,9 @@ import { createHash, randomUUID } from "node:crypto";
 import { HttpError } from "../../http/errors.ts";
 import { json } from "../../http/responses.ts";
 import { findModel } from "./find.ts";
-import { Futures, type Outcome } from "./futures.ts";
+import { Futures, failure, type Outcome } from "./futures.ts";
 import { type ModelRow, now, type OperationRow } from "./journal.ts";
-import { readOutcome, TrainedModel, type Workshop } from "./training.ts";
+import { readOutcome, recordOutcome, TrainedModel, type Workshop } from "./training.ts";
 
 const MOST_PENDING = 4096;
 /** A model that nobody asked for this long leaves memory; it comes back from its snapshot and the journal. */
@@ -65,7 +65,15 @@ export class Models {
     ) ?? { position: 0 };
     this.#futures.add(
       request,
-      opening.then((trained) => trained.run({ position, request, model, kind, body, outcome: null })),
+      opening.then(
+        (trained) => trained.run({ position, request, model, kind, body, outcome: null }),
+        (error) => {
+          // Told once, it stays so: whoever opens the model later must not do what a client believes undone.
+          const outcome = failure(error);
+          recordOutcome(journal, position, outcome);
+          return outcome;
+        },
+      ),
     );
     return accepted(request);
   }

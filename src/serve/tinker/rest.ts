@@ -158,8 +158,17 @@ export class Listings {
   }
 
   async #deleteExpired(): Promise<void> {
-    for (const row of this.#journal.all<CheckpointRow>("SELECT * FROM checkpoints WHERE expires < ?", now()))
-      await this.#delete(row);
+    for (const { run, kind, name } of this.#journal.all<CheckpointRow>(
+      "SELECT * FROM checkpoints WHERE expires < ?",
+      now(),
+    )) {
+      // Meanwhile it may have been saved again, or given more time.
+      const row = this.#journal.one<CheckpointRow>(
+        "SELECT * FROM checkpoints WHERE run = ? AND kind = ? AND name = ? AND expires < ?",
+        ...[run, kind, name, now()],
+      );
+      if (row !== undefined) await this.#delete(row);
+    }
   }
 
   async #delete(row: CheckpointRow): Promise<void> {

@@ -1,15 +1,19 @@
 /** The Tinker face without its SDK: operations are done once and outlive the server; what can't be read is refused in words. */
-import { rm } from "node:fs/promises";
+import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DataError } from "../../core/errors.ts";
 import { NativeEngine } from "../../engine/index.ts";
+import type { HttpRequest } from "../../http/request.ts";
 import { temporaryFolder } from "../../model/test-folder.ts";
 import { Fields, Writer } from "../../tinker/wire.ts";
 import { startServer } from "../server.ts";
 import { createServable } from "../test-serve.ts";
+import { Journal } from "./journal.ts";
+import { Links } from "./links.ts";
 import { decodeForwardBackward } from "./messages.ts";
+import { Listings } from "./rest.ts";
 import { parseJson } from "./schemas.ts";
 
 let root = "";
@@ -20,8 +24,9 @@ beforeAll(async () => {
 afterAll(() => rm(root, { recursive: true, force: true }));
 
 /** A server over a store, with an engine of its own: what another process would be. */
-async function open(store: string) {
+async function open(store: string, change: (engine: NativeEngine) => void = () => {}) {
   const engine = new NativeEngine({ threads: 2 });
+  change(engine);
   const server = await startServer({ engine, folder: join(root, "model"), name: "policy", store: join(root, store) });
   return {
     url: server.url,
@@ -134,6 +139,55 @@ describe("a server that ended", () => {
     expect(losses[1]).toEqual(losses[0]);
     expect(losses[0]![3]).toBeLessThan(losses[0]![0]!);
   });
+});
+
+test("an operation that is told to have failed because its model could not be opened is not done by who opens it later", async () => {
+  const ids = [40, 41, 42, 43];
+  const later = async (fails: boolean) => {
+    const store = `unopened ${fails}`;
+    let server = await open(store);
+    const model = await create(server.url);
+    await server.close();
+    let wanting = fails ? 1 : 0;
+    server = await open(store, (engine) => {
+      const learner = engine.learner.bind(engine);
+      engine.learner = (spec) => (wanting-- > 0 ? Promise.reject(new Error("no memory is left")) : learner(spec));
+    });
+    if (fails) {
+      const { body: lost } = await post(server.url, "forward_backward", batch(model, 1, ids));
+      const told = async () => (await post(server.url, "retrieve_future", { request_id: lost.request_id })).body;
+      expect(await told()).toMatchObject({ error: expect.stringContaining("no memory") });
+      // A client that tries again does so under a new number.
+      await post(server.url, "forward_backward", batch(model, 2, ids));
+      expect(await told()).toMatchObject({ error: expect.stringContaining("no memory") });
+    } else await post(server.url, "forward_backward", batch(model, 1, ids));
+    const { body: move } = await post(server.url, "optim_step", adam(model, 3));
+    await post(server.url, "retrieve_future", { request_id: move.request_id });
+    const { body: look } = await post(server.url, "forward_backward", batch(model, 4, ids));
+    const found = await loss(server.url, look.request_id);
+    await server.close();
+    return found;
+  };
+  expect(await later(true)).toBe(await later(false));
+});
+
+test("a checkpoint that is given more time while others expire stays", async () => {
+  const journal = await Journal.open(join(root, "expiring.db"));
+  const listings = new Listings(journal, new Links("/x/"), () => {});
+  for (const name of ["a", "b"]) {
+    await mkdir(join(root, "expiring", name, "model"), { recursive: true });
+    journal.run(
+      "INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+      ...["run", "weights", name, join(root, "expiring", name, "model"), 1, 1, null, 2],
+    );
+  }
+  const request = { method: "GET" } as HttpRequest;
+  const listing = listings.trainingRuns({ request, query: new URLSearchParams(), parts: ["training_runs"] });
+  // The files of the first are being removed now.
+  journal.run("UPDATE checkpoints SET expires = NULL WHERE name = 'b'");
+  await listing;
+  expect(journal.all("SELECT name FROM checkpoints")).toEqual([{ name: "b" }]);
+  expect(await readdir(join(root, "expiring"))).toEqual(["b"]);
 });
 
 test("weights that a caller ruined are the caller's fault, whatever is asked of them, and the server lives on", async () => {

@@ -116,8 +116,7 @@ export class TrainedModel {
   }
 
   #record({ position, outcome }: Finished): void {
-    const value = "json" in outcome ? JSON.stringify(outcome.json) : outcome.protobuf;
-    this.#shop.journal.run("UPDATE operations SET outcome = ?, done = ? WHERE position = ?", value, now(), position);
+    recordOutcome(this.#shop.journal, position, outcome);
   }
 
   #work(operation: OperationRow): Promise<Outcome> {
@@ -306,6 +305,11 @@ function loraOf({ rank, config }: ModelRow): LoraSpec | undefined {
 export function readOutcome({ outcome }: Pick<OperationRow, "outcome">): Outcome | undefined {
   if (outcome === null) return undefined;
   return typeof outcome === "string" ? { json: JSON.parse(outcome) as unknown } : { protobuf: outcome };
+}
+
+export function recordOutcome(journal: Journal, position: number, outcome: Outcome): void {
+  const value = "json" in outcome ? JSON.stringify(outcome.json) : outcome.protobuf;
+  journal.run("UPDATE operations SET outcome = ?, done = ? WHERE position = ?", value, now(), position);
 }
 
 /** With all that lies beside the weights. */
