@@ -3,9 +3,12 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
-import { makeWorldEnv, readDemos, readTickets } from "../envs/index.ts";
-import { parseSettings } from "./common.ts";
+import { afterAll, describe, expect, test, vi } from "vitest";
+import { makeWorldEnv, readDemos, readTickets, WorldEnv } from "../envs/index.ts";
+import { Progress, parseSettings } from "./common.ts";
+import { demosCommand } from "./demos.ts";
+import { sftRecipe } from "./sft.ts";
+import { ticketsCommand } from "./tickets.ts";
 
 const bin = resolve(import.meta.dirname, "../../dist/cli.js");
 const folder = mkdtempSync(join(tmpdir(), "saccade-cli-"));
@@ -162,6 +165,42 @@ describe("saccade", () => {
       name: "x y",
     });
     expect(() => parseSettings(["size"])).toThrow("key=value");
+  });
+
+  test("demos, tickets and sft close the environments they make", async () => {
+    const [data, rows] = [join(folder, "closed.jsonl"), join(folder, "closed-rows.jsonl")];
+    const close = vi.spyOn(WorldEnv.prototype, "close");
+    const said = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+    try {
+      await demosCommand().parseAsync(["frozen_lake", "--episodes", "1", "--out", data], { from: "user" });
+      expect(close).toHaveBeenCalledTimes(1);
+      // A file that is there already is refused, once the environment was made.
+      await expect(
+        demosCommand().parseAsync(["frozen_lake", "--episodes", "1", "--out", data], { from: "user" }),
+      ).rejects.toThrow("exists already");
+      expect(close).toHaveBeenCalledTimes(2);
+      const args = ["frozen_lake", "--rows", "1", "--split", "val", "--out", rows];
+      await ticketsCommand().parseAsync(args, { from: "user" });
+      expect(close).toHaveBeenCalledTimes(3);
+      await sftRecipe("preset:nano", [data]);
+      expect(close).toHaveBeenCalledTimes(4);
+    } finally {
+      close.mockRestore();
+      said.mockRestore();
+    }
+  });
+
+  test("progress counts what is left by what this run has done, since it began", () => {
+    const now = vi.spyOn(performance, "now").mockReturnValue(12_000);
+    const said = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+    try {
+      const progress = new Progress("x", 10, { before: 6, started: 2000 });
+      progress.update(8);
+      expect(said).toHaveBeenLastCalledWith(expect.stringContaining("8/10, 10 s left"));
+    } finally {
+      now.mockRestore();
+      said.mockRestore();
+    }
   });
 });
 

@@ -89,19 +89,24 @@ export function envOptions(flags: {
 export class Progress {
   readonly #label: string;
   readonly #total: number;
-  readonly #started = performance.now();
+  readonly #before: number;
+  readonly #started: number;
   #lastTenth = 0;
   #lastPaint = 0;
 
-  constructor(label: string, total: number) {
+  /** `before`: what an earlier run had done, which took none of this one's time. `started`: when the work began, on `performance`'s clock. */
+  constructor(label: string, total: number, { before = 0, started = performance.now() } = {}) {
     this.#label = label;
     this.#total = total;
+    this.#before = before;
+    this.#started = started;
   }
 
   update(done: number, note = ""): void {
     const share = this.#total === 0 ? 1 : done / this.#total;
     const seconds = (performance.now() - this.#started) / 1000;
-    const left = done === 0 ? "" : `, ${Math.ceil((seconds / share) * (1 - share))} s left`;
+    const fresh = done - this.#before;
+    const left = fresh === 0 ? "" : `, ${Math.ceil((seconds / fresh) * (this.#total - done))} s left`;
     const tail = `${done}/${this.#total}${done < this.#total ? left : `, ${seconds.toFixed(1)} s`}${note && `, ${note}`}`;
     if (process.stderr.isTTY) {
       if (performance.now() - this.#lastPaint < 80 && done < this.#total) return;

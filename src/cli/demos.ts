@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import { ConfigError } from "../core/index.ts";
-import { countDemos, DemoWriter, LABELS, type Labels, makeEnv, playDemo, WorldEnv } from "../envs/index.ts";
+import { countDemos, DemoWriter, type Env, LABELS, type Labels, makeEnv, playDemo, WorldEnv } from "../envs/index.ts";
 import { checkWritable, collect, EXIT, envOptions, onInterrupt, Progress, wholeNumber } from "./common.ts";
 
 type Flags = {
@@ -39,6 +39,14 @@ async function runDemos(name: string, flags: Flags): Promise<void> {
   const options = envOptions(flags);
   checkWritable(flags.out, "--out");
   const env = await makeEnv(name, options);
+  try {
+    await writeDemos(name, env, options, flags);
+  } finally {
+    await env.close?.();
+  }
+}
+
+async function writeDemos(name: string, env: Env, options: Record<string, unknown>, flags: Flags): Promise<void> {
   const mostTurns = env instanceof WorldEnv ? env.options.maxTurns : Number.POSITIVE_INFINITY;
   const noise = { probability: flags.noise, labels: flags.labels };
   const given = Object.keys(options).length > 0 ? { options } : {};
@@ -50,7 +58,7 @@ async function runDemos(name: string, flags: Flags): Promise<void> {
     ...(noise.probability > 0 && { noise }),
   });
   const writer = new DemoWriter(flags.out, flags.embed === true);
-  const progress = new Progress(`demos ${name}`, flags.episodes);
+  const progress = new Progress(`demos ${name}`, flags.episodes, { before: done });
   const state = onInterrupt();
   let outOfTurns = 0;
   let failed = 0;

@@ -4,9 +4,14 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { EXIT } from "./common.ts";
-import { fileRefusal } from "./failure.ts";
+import { explainFailure, fileRefusal } from "./failure.ts";
+import { modelCommand } from "./model.ts";
+import { scaleCommand } from "./scale.ts";
+import { torchCommand } from "./torch.ts";
+import { viewCommand } from "./view.ts";
+import { vllmCommand } from "./vllm.ts";
 
 const bin = resolve(import.meta.dirname, "../../dist/cli.js");
 const folder = mkdtempSync(join(tmpdir(), "saccade-errors-"));
@@ -135,6 +140,35 @@ describe("An error is one line", () => {
     expect(fileRefusal(refused("EACCES"))).toBe("Can't open /x/y: you have no right to.");
     expect(fileRefusal(refused("ENOSPC"))).toBe("Can't open /x/y: the disk is full.");
     expect(fileRefusal(new Error("something else"))).toBeUndefined();
+  });
+});
+
+describe("Wrong usage", () => {
+  test.each([
+    ["model info", modelCommand],
+    ["scale memory", scaleCommand],
+    ["scale samplers", scaleCommand],
+    ["torch setup", torchCommand],
+    ["torch serve", torchCommand],
+    ["vllm start", vllmCommand],
+  ])("an unknown flag of %s is thrown, for exit code 2", async (words, make) => {
+    const said = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+    try {
+      const args = [...words.split(" ").slice(1), "--nope"];
+      const error: unknown = await make()
+        .exitOverride()
+        .parseAsync(args, { from: "user" })
+        .catch((thrown: unknown) => thrown);
+      expect(explainFailure(error, false)).toEqual({ text: "", code: EXIT.usage });
+      expect(said).toHaveBeenCalledWith(expect.stringContaining("--nope"));
+    } finally {
+      said.mockRestore();
+    }
+  });
+
+  test("view says of a short token that one is made up when it is left out", async () => {
+    const view = viewCommand().exitOverride().parseAsync(["--token", "short"], { from: "user" });
+    await expect(view).rejects.toThrow("--token takes at least 16 characters; leave it out");
   });
 });
 

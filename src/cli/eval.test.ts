@@ -124,6 +124,29 @@ describe("saccade eval", () => {
     expect(printed).not.toContain("Not complete");
   });
 
+  test("the time left goes by the episodes of this run, the first one and no older ones included", async () => {
+    let clock = 0;
+    vi.spyOn(performance, "now").mockImplementation(() => clock);
+    const said = vi.mocked(process.stderr.write);
+    const left = () =>
+      said.mock.calls.map(([text]) => /eval .*\d+\/4, .* s left/.exec(String(text))?.[0]).find(Boolean);
+    const play = (last: number) => {
+      let calls = 0;
+      server.script = () => {
+        clock += 5000;
+        calls += 1;
+        if (calls === last) process.emit("SIGINT");
+        return { text: "<action>left</action>" };
+      };
+      return saccadeEval(...LAKE, "--max-turns", "1", "--concurrency", "1");
+    };
+    expect(await play(2)).toBe(EXIT.interrupted);
+    expect(left()).toMatch(/1\/4, 15 s left$/);
+    said.mockClear();
+    expect(await play(Number.POSITIVE_INFINITY)).toBe(EXIT.ok);
+    expect(left()).toMatch(/2\/4, 10 s left$/);
+  });
+
   test("files of episodes are played row by row: tickets, a plan, and records with the environment that plays them", async () => {
     const lake = { protocol: "keyword", maxTurns: 1 };
     const tickets = join(root, "val.jsonl");

@@ -92,13 +92,14 @@ export async function runEval(model: string, flags: EvalFlags): Promise<number> 
   };
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
   try {
+    const started = performance.now();
     let progress: Progress | undefined;
     const { report, markdown, folder } = await evaluateModel({
       ...evaluationOptions(model, flags),
       signal: interrupt.signal,
       onTrouble: (reason) => process.stderr.write(`${model}: ${reason}; trying again\n`),
       onEpisode(result, { done, total }) {
-        progress ??= new Progress("eval", total);
+        progress ??= new Progress("eval", total, { before: done - (result.scored ? 1 : 0), started });
         progress.update(done, note(result));
       },
     });

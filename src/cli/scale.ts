@@ -65,10 +65,9 @@ export function scaleCommand(): Command {
     .option("--env-ms <ms>", "what an environment takes for a turn", wholeNumber("--env-ms"), 5)
     .option("--most <n>", "samplers to try", wholeNumber("--most", 1), 16)
     .action(runSamplers);
-  return new Command("scale")
-    .description("what a run takes, before it is started")
-    .addCommand(memory)
-    .addCommand(samplers);
+  const scale = new Command("scale").description("what a run takes, before it is started");
+  for (const command of [memory, samplers]) scale.addCommand(command.exitOverride());
+  return scale;
 }
 
 async function runSamplers(run: string, flags: { envMs: number; most: number }): Promise<void> {

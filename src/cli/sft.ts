@@ -81,7 +81,8 @@ async function envsOf(files: readonly string[]): Promise<EnvMix[]> {
       const mix: EnvMix = { env, options: options as Record<string, unknown> };
       found.set(key, mix);
       try {
-        await makeEnv(env, mix.options);
+        const made = await makeEnv(env, mix.options);
+        await made.close?.();
       } catch (error) {
         if (!(error instanceof ConfigError)) throw error;
         unknown.add(key);

@@ -25,7 +25,8 @@ export function ticketsCommand(): Command {
     .action(async (env: string, flags: Flags) => {
       const options = envOptions(flags);
       checkWritable(flags.out, "--out");
-      await makeEnv(env, options); // a wrong id or option fails here, before anything is written
+      const made = await makeEnv(env, options); // a wrong id or option fails here, before anything is written
+      await made.close?.();
       const tickets = makeTickets(env, { rows: flags.rows, split: flags.split, firstSeed: flags.seed, options });
       try {
         writeFileSync(flags.out, ticketLines(tickets), { flag: "wx" });

@@ -53,10 +53,9 @@ export function torchCommand(): Command {
       const [code] = (await once(child, "close")) as [number | null];
       process.exitCode = code ?? 1;
     });
-  return new Command("torch")
-    .description("the PyTorch engine: its environment, and workers")
-    .addCommand(setup)
-    .addCommand(serve);
+  const torch = new Command("torch").description("the PyTorch engine: its environment, and workers");
+  for (const command of [setup, serve]) torch.addCommand(command.exitOverride());
+  return torch;
 }
 
 function describe({ executable, torch, transformers, devices }: TorchInstall): string {

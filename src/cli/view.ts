@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { Command } from "commander";
 import { ConfigError } from "../core/index.ts";
-import { isLoopback } from "../http/guard.ts";
+import { isLoopback, LEAST_KEY } from "../http/guard.ts";
 import { exportRuns } from "../viewer/export.ts";
 import { startViewer } from "../viewer/server.ts";
 import { checkWritable, collect, isFolder, wholeNumber } from "./common.ts";
@@ -18,7 +18,7 @@ export function viewCommand(): Command {
     .argument("[folder]", "a run folder, or a folder of them (default: runs, else this folder)")
     .option("--port <n>", "port, 0 for any free one", wholeNumber("--port"), DEFAULT_PORT)
     .option("--host <name>", "address to listen on; beyond this machine a token is needed to look", "127.0.0.1")
-    .option("--token <text>", "the token to ask for; made up when --host needs one and none is given")
+    .option("--token <text>", "the token to ask for; made up when --host needs one and none is given", longToken)
     .option("--env <file>", "an environment's file that may be played (repeat)", collect, [])
     .option("--export <file>", "write one page that needs no server, at most 50 MB, and stop")
     .action(runView);
@@ -46,4 +46,11 @@ async function runView(given: string | undefined, flags: Flags): Promise<void> {
     process.once("SIGTERM", done);
   });
   await viewer.close();
+}
+
+function longToken(token: string): string {
+  if (token.length >= LEAST_KEY) return token;
+  throw new ConfigError(
+    `--token takes at least ${LEAST_KEY} characters; leave it out, and one is made up where --host needs it.`,
+  );
 }

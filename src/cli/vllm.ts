@@ -37,7 +37,7 @@ export function vllmCommand(): Command {
     .option("--verbose", "show what vLLM prints")
     .argument("[flags...]", "further flags of vllm serve, after --")
     .action(runStart);
-  return new Command("vllm").description("vLLM servers that a recipe samples on").addCommand(start);
+  return new Command("vllm").description("vLLM servers that a recipe samples on").addCommand(start.exitOverride());
 }
 
 async function runStart(model: string, more: string[], flags: Flags): Promise<void> {
@@ -59,6 +59,7 @@ async function runStart(model: string, more: string[], flags: Flags): Promise<vo
   });
   const ports = Array.from({ length: count }, (_, i) => first + i);
   let running: VllmServer[] = [];
+  let watched: Promise<void>[] = [];
   try {
     const started = await Promise.allSettled(ports.map((port) => startVllm(optionsFor(port))));
     running = started.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
@@ -67,7 +68,7 @@ async function runStart(model: string, more: string[], flags: Flags): Promise<vo
     const urls = running.map(({ url }) => url);
     say(`vLLM ${running[0]?.install.version}: ${urls.join(" ")}`);
     say(`in a recipe: engine: ${JSON.stringify({ learner: "native", sampler: { vllm: urls } })}`);
-    const watched = running.map(async (_, i) => {
+    watched = running.map(async (_, i) => {
       while (!stop.signal.aborted) {
         await Promise.race([running[i]?.ended, aborted(stop.signal)]);
         if (stop.signal.aborted) return;
@@ -80,6 +81,9 @@ async function runStart(model: string, more: string[], flags: Flags): Promise<vo
   } catch (error) {
     if (!stop.signal.aborted) throw error;
   } finally {
+    // Before the servers are closed: a watcher would start them again, and one may be about to hand over a server that it started.
+    stop.abort();
+    await Promise.allSettled(watched);
     await Promise.all(running.map((server) => server.close()));
   }
 }

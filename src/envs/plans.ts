@@ -93,13 +93,19 @@ const as =
   (value) => ({ [name]: value });
 const own: Translation = () => ({});
 
+const FORMATS: Readonly<Record<string, string | Options>> = {
+  free_think: "think",
+  wm: "world-model",
+  free_wm: { name: "world-model", thinking: "free" },
+};
+
 const SHARED: Readonly<Record<string, Translation>> = {
   render_mode: (value) => ({ observation: value === "vision" ? "image" : value }),
   max_actions_per_step: as("maxActions"),
-  prompt_format: (value) => ({ protocol: value === "free_think" ? "think" : "world-model" }),
+  prompt_format: (value) => ({ protocol: oneOf("prompt_format", FORMATS, value) }),
   format_reward: (bonus) => ({ formatReward: { kind: "bonus", bonus } }),
   success_reward: as("successReward"),
-  action_sep: own,
+  action_sep: (value) => oneOf("action_sep", { ",": {} }, value),
   image_placeholder: own,
   use_example_in_sys_prompt: own,
 };
@@ -125,7 +131,17 @@ const VAGEN: Readonly<Record<string, { env: string; options: Readonly<Record<str
 };
 
 function pair(first: string, second: string): Translation {
-  return (value) => (Array.isArray(value) ? { [first]: value[0], [second]: value[1] } : {});
+  return (value) => {
+    if (Array.isArray(value) && value.length === 2) return { [first]: value[0], [second]: value[1] };
+    throw new ConfigError(`${JSON.stringify(value)} must be a list of two numbers.`);
+  };
+}
+
+function oneOf<T>(name: string, known: Readonly<Record<string, T>>, value: unknown): T {
+  const found = typeof value === "string" && Object.hasOwn(known, value) ? known[value] : undefined;
+  if (found !== undefined) return found;
+  const choice = Object.keys(known).map((one) => JSON.stringify(one));
+  throw new ConfigError(`${name} is ${choice.join(" or ")} here, not ${JSON.stringify(value)}.`);
 }
 
 function translate(name: string, config: Options, where: string): { env: string; options: Options } {
@@ -133,7 +149,7 @@ function translate(name: string, config: Options, where: string): { env: string;
   if (known === undefined) return { env: name, options: config };
   const translated = Object.entries(config).map(([key, value]): Options => {
     const translation = known.options[key];
-    if (translation !== undefined) return value === null ? {} : translation(value);
+    if (translation !== undefined) return value === null ? {} : planned(`${where}: ${key}`, () => translation(value));
     throw new DataError(
       `${where}: VAGEN's ${name} has no option "${key}" here; it has ${Object.keys(known.options).join(", ")}. With our own, name it "${known.env}".`,
     );

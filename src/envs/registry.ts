@@ -170,6 +170,7 @@ export async function makeWorldEnv(name: string, options: EnvOptions & Options =
   const protocol = resolveProtocol(wanted ?? definition.protocol, definition, maxActions);
   const world = checkWorld(await definition.create(ownOptions), name);
   const score = worldModel === undefined ? definition.score : await modelScorer(definition, ownOptions, worldModel);
+  if (worldModel !== undefined) checkPaid(protocol, worldModel);
   return new WorldEnv(world, protocol, {
     ...rest,
     maxTurns: maxTurns ?? turnLimit(definition, difficulty),
@@ -186,6 +187,16 @@ export async function worldModelOf(name: string, options: EnvOptions & Options =
   const known = Object.keys(envOptionsShape);
   const forWorld = Object.fromEntries(Object.entries(options).filter(([key]) => !known.includes(key)));
   return modelOf(definition, worldOptions(definition, difficulty, forWorld, known));
+}
+
+/** Protocols of ours in which nothing is described. */
+const SILENT = ["keyword", "think", "tool-call"];
+
+function checkPaid({ name }: Protocol, { state, transition }: WorldModelPay): void {
+  if (!SILENT.includes(name) || (state === 0 && transition === 0)) return;
+  throw new ConfigError(
+    `worldModel pays for descriptions, and the protocol "${name}" asks for none: use protocol: { name: "world-model" }, or leave worldModel out.`,
+  );
 }
 
 type WorldModel = { readonly things: Things; readonly baseline: Baseline };

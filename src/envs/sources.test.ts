@@ -92,6 +92,16 @@ describe("Plans", () => {
     config: { dim_room: [6, 7], num_boxes: 1, min_solution_steps: [1, 5], render_mode: vision, max_steps: 100 }
 `);
     expect(boxes.rows?.map(({ seed }) => seed)).toEqual([7, 3]);
+    const sokoban = (config: string) =>
+      plan(`envs:\n  - { name: Sokoban, n_envs: 1, seed_list: [7], config: { ${config} } }\n`);
+    const free = await sokoban('prompt_format: free_wm, action_sep: ","');
+    expect(free.envs[0]?.options.protocol).toEqual({ name: "world-model", thinking: "free" });
+    await makeEnv("sokoban", free.envs[0]?.options);
+    await expect(sokoban("prompt_format: no_think")).rejects.toThrow(
+      /prompt_format.*"free_think" or "wm" or "free_wm"/,
+    );
+    await expect(sokoban('action_sep: "|"')).rejects.toThrow("action_sep");
+    await expect(sokoban("dim_room: 6")).rejects.toThrow("dim_room: 6 must be a list of two numbers");
     expect(boxes.envs[0]?.options).toMatchObject({ height: 6, width: 7, boxes: 1, minSolution: 1, maxSolution: 5 });
     // Options that our environments do not have would be refused here.
     for (const { env, options } of [...envs, ...boxes.envs]) await makeEnv(env, options);

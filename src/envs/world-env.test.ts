@@ -150,6 +150,25 @@ describe("turns", () => {
     expect(other.turn).toBe(1);
     expect(await other.step(await other.oracleReply())).toEqual(await env.step(await env.oracleReply()));
   });
+
+  test("a saved episode's oracle says the same words", async () => {
+    const speaker = () => makeWorldEnv("frozen_lake", { protocol: { name: "world-model" } });
+    const env = await speaker();
+    const replies = new Set<string>();
+    for (let seed = 1; seed < 9; seed++) {
+      await env.reset(seed);
+      const other = await speaker();
+      await other.load(JSON.parse(JSON.stringify(await env.save())));
+      expect(await other.oracleReply()).toBe(await env.oracleReply());
+      replies.add(await env.oracleReply());
+    }
+    expect(replies.size).toBeGreaterThan(4);
+  });
+
+  test("paying for descriptions where none are asked for is refused", async () => {
+    const made = makeWorldEnv("frozen_lake", { worldModel: { state: 0.5, transition: 0.5 } });
+    await expect(made).rejects.toThrow(/asks for none.*world-model/);
+  });
 });
 
 describe("slow worlds", () => {

@@ -225,7 +225,13 @@ export class WorldEnv implements Env {
   async save(): Promise<Json> {
     const world = await this.world.save?.();
     if (world === undefined) throw new EnvError("This world can't be saved: it does not implement save().");
-    return { world, turn: this.#turn, wellFormedTurns: this.#wellFormedTurns, over: this.#phase === "over" };
+    return {
+      world,
+      seed: this.#seed,
+      turn: this.#turn,
+      wellFormedTurns: this.#wellFormedTurns,
+      over: this.#phase === "over",
+    };
   }
 
   /** Takes an episode up where `save` left it. */
@@ -233,6 +239,7 @@ export class WorldEnv implements Env {
     if (!isJsonObject(state) || state.world === undefined) throw new EnvError("A saved episode has a `world` field.");
     if (this.world.load === undefined) throw new EnvError("This world can't be loaded: it does not implement load().");
     await this.world.load(state.world);
+    this.#seed = Number(state.seed ?? 0);
     this.#turn = Number(state.turn ?? 0);
     this.#wellFormedTurns = Number(state.wellFormedTurns ?? 0);
     this.#phase = state.over === true ? "over" : "playing";

@@ -25,7 +25,8 @@ export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
-const LEAST_KEY = 16;
+/** Characters. */
+export const LEAST_KEY = 16;
 
 export type GuardOptions = {
   /** What the server is bound to. */
@@ -46,7 +47,7 @@ export class Guard {
       throw new ConfigError(`Others can reach ${host}: give a ${word} (${flag}), or use 127.0.0.1.`);
     }
     if (key !== undefined && key.length < LEAST_KEY) {
-      throw new ConfigError(`A ${word} has at least ${LEAST_KEY} characters; leave ${flag} out to get a random one.`);
+      throw new ConfigError(`A ${word} (${flag}) has at least ${LEAST_KEY} characters.`);
     }
     this.#host = host;
     this.#key = key === undefined ? undefined : digest(key);

@@ -264,7 +264,7 @@ describe("A key", () => {
 
   test("is needed beyond this machine, long enough, and exact", () => {
     expect(() => new Guard({ host: "0.0.0.0" })).toThrow("give a key (--key)");
-    expect(() => new Guard({ host: "127.0.0.1", key: "short" })).toThrow("at least 16");
+    expect(() => new Guard({ host: "127.0.0.1", key: "short" })).toThrow("A key (--key) has at least 16 characters.");
     const guard = new Guard({ host: "0.0.0.0", key: "0123456789abcdef" });
     expect([undefined, "", "0123456789abcdeF", "0123456789abcdef"].map((key) => guard.isKey(key))).toEqual([
       false,

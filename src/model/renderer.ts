@@ -13,7 +13,7 @@
  */
 import { ConfigError, DataError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
-import type { Json, JsonObject } from "../core/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { imagesOf, type Message, textOf } from "../core/message.ts";
 import type { ImageSpan, ModelInput } from "../core/model-input.ts";
 import type { ModelIds } from "./config.ts";
@@ -99,8 +99,8 @@ export class Renderer {
     return this.#remembered(kind, messages, (images) => {
       const guard = pickGuard(messages, variables);
       const spoken = this.#forTemplate(messages, guard);
-      const rendered = this.#template(spoken, generationPrompt, this.#guardedValues(variables, guard));
-      return this.#encode(continueFinal ? upToFinal(rendered, spoken) : rendered, guard, images);
+      const rendered = this.#template(spoken, generationPrompt, this.#guardedValue(variables, guard) as JsonObject);
+      return this.#encode(continueFinal ? upToFinal(rendered, spoken, this.#closing) : rendered, guard, images);
     });
   }
 
@@ -219,16 +219,20 @@ export class Renderer {
             tool_calls: message.toolCalls.map((call) => ({
               type: "function",
               id: safe(call.id),
-              function: { name: safe(call.name), arguments: parsed(safe(call.arguments)) },
+              function: { name: safe(call.name), arguments: this.#guardedValue(parsed(call.arguments), guard) },
             })),
           }),
     }));
   }
 
-  #guardedValues(values: JsonObject, guard: string): JsonObject {
-    return JSON.parse(JSON.stringify(values), (_, value: Json) =>
-      typeof value === "string" ? this.#guarded(value, guard) : value,
-    ) as JsonObject;
+  /** In all its strings, names of fields included. */
+  #guardedValue(value: Json, guard: string): Json {
+    if (typeof value === "string") return this.#guarded(value, guard);
+    if (Array.isArray(value)) return value.map((one) => this.#guardedValue(one, guard));
+    if (!isJsonObject(value)) return value;
+    return Object.fromEntries(
+      Object.entries(value).map(([name, one]) => [this.#guarded(name, guard), this.#guardedValue(one, guard)]),
+    );
   }
 
   /** Special tokens in `text`, and a beginning of one at its very end, broken up by the guard. */
@@ -257,21 +261,28 @@ function afterReply(rendered: string): string {
   return rendered.slice(at + STUB_REPLY.length);
 }
 
-/** What was rendered, cut after the last message's text. */
-function upToFinal(rendered: string, messages: readonly TemplateMessage[]): string {
+/** What was rendered, cut after the last message's text, with the white space at its end where the template prints it. */
+function upToFinal(rendered: string, messages: readonly TemplateMessage[], closing: string): string {
   const content = messages.at(-1)?.content;
   const last = typeof content === "string" ? content : content?.at(-1);
-  const said = (typeof last === "string" ? last : last?.type === "text" ? last.text : "").trim();
-  const at = rendered.lastIndexOf(said);
+  const whole = (typeof last === "string" ? last : last?.type === "text" ? last.text : "").trimStart();
+  const said = whole.trimEnd();
+  // What closes the message may hold the same letters.
+  const open = rendered.endsWith(closing) ? rendered.slice(0, rendered.length - closing.length) : rendered;
+  const at = open.lastIndexOf(said);
   if (said === "" || at < 0) {
     throw new DataError("A message that goes on must end with text, and the chat template must print it as it is.");
   }
-  return rendered.slice(0, at + said.length);
+  return open.slice(0, at + (open.startsWith(whole, at) ? whole : said).length);
 }
 
 function pickGuard(messages: readonly Message[], variables: JsonObject = {}): string {
   const said = JSON.stringify([
-    messages.map((message) => [textOf(message), message.name, message.toolCalls]),
+    messages.map((message) => [
+      ...[textOf(message), message.name, message.toolCalls],
+      // As it is printed: an escape hides a character.
+      message.toolCalls?.map((call) => parsed(call.arguments)),
+    ]),
     variables,
   ]);
   const guard = GUARDS.find((candidate) => !said.includes(candidate));

@@ -88,11 +88,13 @@ export class Client {
     );
   }
 
-  /** An answer in messages; where the connection breaks, all of it is asked again. */
-  async stream(op: string, body: Body, showing: Showing, take: (message: Body) => void) {
-    await this.#ask(showing, ({ connection }, frames) =>
-      connection.stream(op, { ...body, instance: showing.instance }, frames, take),
-    );
+  /** An answer in messages; where the connection breaks, all of it is asked again, and `onSent` called again. */
+  async stream(op: string, body: Body, showing: Showing, take: (message: Body) => void, onSent: () => void) {
+    await this.#ask(showing, ({ connection }, frames) => {
+      const answer = connection.stream(op, { ...body, instance: showing.instance }, frames, take);
+      onSent();
+      return answer;
+    });
   }
 
   async #ask<T>(

@@ -68,6 +68,23 @@ describe.runIf(TORCH)("the PyTorch worker", () => {
     await sampler.close();
   });
 
+  test("an abort that comes before the request has left, or while it is on its way, is no lost one", async () => {
+    const sampler = await engine.sampler(model.folder);
+    const cut = (stop: AbortController) =>
+      sampler.sample(prompt(), { ...params, maxTokens: 400 }, { sequence: "b", signal: stop.signal });
+    const [early, late] = [new AbortController(), new AbortController()];
+    const unsent = cut(early);
+    early.abort(new Error("at once"));
+    await expect(unsent).rejects.toThrow("at once");
+    await sampler.sample(prompt(), params, { sequence: "b" });
+    const sent = cut(late);
+    await new Promise((done) => setImmediate(done));
+    late.abort(new Error("on its way"));
+    await expect(sent).rejects.toThrow("on its way");
+    await vi.waitFor(() => sampler.sample(prompt(), params, { sequence: "b" }), 10_000);
+    await sampler.close();
+  });
+
   test("a stop string ends a sample with the id that completes it", async () => {
     const sampler = await engine.sampler(model.folder);
     const { tokenizer } = await loadChat(model.folder);

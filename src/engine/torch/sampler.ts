@@ -13,6 +13,7 @@ type Asked = {
   readonly params: SamplingParams;
   readonly sequence: string;
   readonly onToken?: SampleContext["onToken"];
+  readonly signal?: AbortSignal;
   readonly settle: (result: Sample | Error) => void;
 };
 
@@ -54,7 +55,7 @@ export class TorchSampler implements Sampler {
         if (result instanceof Error) reject(result);
         else resolve(result);
       };
-      this.#ask({ prompt, params, sequence, ...(onToken && { onToken }), settle });
+      this.#ask({ prompt, params, sequence, ...(signal && { signal }), ...(onToken && { onToken }), settle });
     });
   }
 
@@ -63,11 +64,25 @@ export class TorchSampler implements Sampler {
     if (this.#asked.push(asked) === 1) setImmediate(() => this.#send(this.#asked.splice(0)));
   }
 
-  async #send(asked: readonly Asked[]): Promise<void> {
+  async #send(all: readonly Asked[]): Promise<void> {
+    const asked = all.filter(({ signal }) => signal?.aborted !== true);
+    if (asked.length === 0) return;
     const open = new Map(asked.entries());
+    /** How many ids each was told of, ever and by the answer that comes now: where a connection broke, the same ids come again. */
+    const told = asked.map(() => 0);
+    let now = asked.map(() => 0);
+    const onSent = () => {
+      now = asked.map(() => 0);
+      // Told to stop while it was on its way, when there was nothing to stop yet.
+      for (const { signal, sequence } of open.values()) if (signal?.aborted) this.#tell("abort", sequence);
+    };
     const take = (message: Body) => {
-      const one = open.get(message.of as number);
+      const of = message.of as number;
+      const one = open.get(of);
       if (message.id !== undefined) {
+        now[of] = (now[of] ?? 0) + 1;
+        if ((now[of] ?? 0) <= (told[of] ?? 0)) return;
+        told[of] = now[of] ?? 0;
         one?.onToken?.(message.id as number, message.logprob as number);
         return;
       }
@@ -84,7 +99,7 @@ export class TorchSampler implements Sampler {
       })),
     };
     try {
-      await this.#client.stream("sample", body, this.#showing(asked.map(({ prompt }) => prompt)), take);
+      await this.#client.stream("sample", body, this.#showing(asked.map(({ prompt }) => prompt)), take, onSent);
     } catch (error) {
       for (const one of open.values()) one.settle(error as Error);
     }

@@ -2,6 +2,7 @@
  * Learns with one engine and samples on inference servers. After an update the learner writes its weights into a folder that the servers can read
  * (`exchange`), and they load them: all of them in place, or, under LoRA, an adapter per version, so that episodes under way keep theirs.
  */
+import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -100,6 +101,7 @@ export class VllmEngine implements Engine {
     const inner = await this.#learner.learner(spec);
     const exchange = await this.#exchange();
     const chat = await loadChat(spec.folder);
+    this.#fleet.forgetInPlace();
     return new ServingLearner(inner, {
       fleet: this.#fleet,
       chat,
@@ -157,8 +159,11 @@ type Serving = {
 class ServingLearner implements Learner {
   readonly #inner: Learner;
   readonly #serving: Serving;
+  readonly #tag = randomBytes(3).toString("hex");
   /** The newest weights that were written. */
   #newest: Weights | undefined;
+  /** How many samplers of an adapter are open. */
+  readonly #users = new Map<Weights, number>();
   #asleep = false;
   #room: Promise<void> = Promise.resolve();
 
@@ -197,9 +202,11 @@ class ServingLearner implements Learner {
       if (this.#asleep) await fleet.wake();
       this.#asleep = false;
       await fleet.load(weights);
-      // In place there is one set of weights, and a server that was away gets the newest. An adapter stays until its sampler is closed.
+      // In place there is one set of weights, and a server that was away gets the newest. An adapter stays until its samplers are closed.
       const inPlace = base === undefined;
       if (before?.kind === "reload" && before !== weights) await rm(before.folder, { recursive: true, force: true });
+      if (before?.kind === "adapter") await this.#dropUnused(before);
+      this.#users.set(weights, (this.#users.get(weights) ?? 0) + 1);
       return new VllmSampler({
         fleet,
         own,
@@ -208,9 +215,8 @@ class ServingLearner implements Learner {
         visionIds: chatModel(chat).visionIds,
         ...(!inPlace && {
           onClose: async () => {
-            if (this.#newest === weights) return;
-            await fleet.unloadAdapter(weights.version);
-            if (weights.kind === "adapter") await rm(weights.folder, { recursive: true, force: true });
+            this.#users.set(weights, (this.#users.get(weights) ?? 0) - 1);
+            await this.#dropUnused(weights);
           },
         }),
       });
@@ -218,6 +224,14 @@ class ServingLearner implements Learner {
       await own.close();
       throw error;
     }
+  }
+
+  /** The newest stay: another sampler of them may be asked for. */
+  async #dropUnused(weights: Weights): Promise<void> {
+    if (this.#newest === weights || (this.#users.get(weights) ?? 0) > 0) return;
+    this.#users.delete(weights);
+    await this.#serving.fleet.unloadAdapter(weights);
+    if (weights.kind === "adapter") await rm(weights.folder, { recursive: true, force: true });
   }
 
   /** Written, unless they were already, or on offer in memory. */
@@ -235,7 +249,9 @@ class ServingLearner implements Learner {
     const folder = join(exchange, `version-${version}`);
     await rm(folder, { recursive: true, force: true });
     await this.#inner.export(folder);
-    return base === undefined ? { kind: "reload", version, folder } : { kind: "adapter", version, folder, base };
+    return base === undefined
+      ? { kind: "reload", version, folder }
+      : { kind: "adapter", version, folder, base, learner: this.#tag };
   }
 
   export(folder: string): Promise<void> {

@@ -6,7 +6,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { errorMessage } from "../../core/errors.ts";
-import { EngineError } from "../errors.ts";
+import { EngineError, EngineLost } from "../errors.ts";
 import { ServerLost, ServerRefused } from "./http.ts";
 import type { Drawn, Generated, GenerateRequest, Offering, Probe, TokenServer } from "./server.ts";
 
@@ -24,12 +24,14 @@ export type Weights = { readonly version: number } & (
   | { readonly kind: "reload"; readonly folder: string }
   /** From a learner's memory. */
   | { readonly kind: "transfer"; readonly offer: Offering }
-  /** `base` is the folder of the model that it was made for. */
-  | { readonly kind: "adapter"; readonly folder: string; readonly base: string }
+  /** `base` is the folder of the model that it was made for; `learner` tells the versions of one from those of another. */
+  | { readonly kind: "adapter"; readonly folder: string; readonly base: string; readonly learner?: string }
 );
 
-/** The name of the weights below adapters. */
+/** The name of the weights below adapters, and how those of adapters begin. */
 const BASE = "base";
+const ADAPTER = "policy-";
+const isAdapter = (name: string) => name.startsWith(ADAPTER);
 
 /** Answers that are our fault or a poisoned request's: more tries would only hide it. */
 const MOST_BREAKDOWNS = 3;
@@ -93,8 +95,13 @@ export class Fleet {
     await Promise.all(given);
   }
 
-  async unloadAdapter(version: number): Promise<void> {
-    const name = this.#adapterName(version);
+  /** Another learner counts its versions anew: what is in place is nobody's any more. */
+  forgetInPlace(): void {
+    for (const member of this.#members) member.has = member.has.filter((name) => name === BASE || isAdapter(name));
+  }
+
+  async unloadAdapter(weights: Weights): Promise<void> {
+    const name = this.#adapterName(weights);
     await Promise.all(
       this.#members.map(async (member) => {
         if (!member.has.includes(name)) return;
@@ -135,7 +142,7 @@ export class Fleet {
         await this.#give(member, weights);
         lives = member.lives;
         const wanted = weights();
-        const adapter = wanted.kind === "adapter" ? this.#adapterName(wanted.version) : undefined;
+        const adapter = wanted.kind === "adapter" ? this.#adapterName(wanted) : undefined;
         // Servers that do not say it are believed.
         const named = ({ versions }: Drawn) =>
           versions.map((name) => name || (adapter ? BASE : String(wanted.version)));
@@ -188,8 +195,9 @@ export class Fleet {
   }
 
   /** Servers outlive runs: another run's version 1 must not be taken for ours. */
-  #adapterName(version: number): string {
-    return `policy-${this.#run}-v${version}`;
+  #adapterName(weights: Weights): string {
+    const learner = weights.kind === "adapter" ? (weights.learner ?? "") : "";
+    return `${ADAPTER}${this.#run}${learner}-v${weights.version}`;
   }
 
   /** One load at a time per server; what it has is not given again. Asked for when it is its turn, so that it is the newest. */
@@ -198,7 +206,7 @@ export class Fleet {
       .catch(() => undefined)
       .then(async () => {
         const weights = wanted();
-        const name = weights.kind === "adapter" ? this.#adapterName(weights.version) : String(weights.version);
+        const name = weights.kind === "adapter" ? this.#adapterName(weights) : String(weights.version);
         const held = weights.kind === "adapter" ? member.has.includes(name) : member.has.at(-1) === name;
         if (held) return;
         try {
@@ -214,6 +222,8 @@ export class Fleet {
           }
           member.has.push(name);
         } catch (error) {
+          // The learner died, and no server is to blame: the run goes on from its last checkpoint.
+          if (error instanceof EngineLost) throw error;
           if (!(await isGone(member.server, error))) {
             const where = weights.kind === "transfer" ? "the learner's weights" : weights.folder;
             const what =

@@ -10,6 +10,7 @@ import { EngineError } from "../errors.ts";
 
 /** Idle connections are closed before the server closes them. */
 const IDLE_MS = 2000;
+const CONTROL_SOCKETS = 8;
 
 /** A server that could not be reached, was too slow, or broke down: the same request may succeed elsewhere or later. */
 export class ServerLost extends EngineError {
@@ -33,6 +34,8 @@ export class ServerRefused extends EngineError {
 export type RequestOptions = {
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
+  /** Asked of the server itself, as everything that is got. */
+  readonly control?: boolean;
   /** Most milliseconds until the whole answer is here. */
   readonly timeoutMs: number;
   /** Takes a good answer piece by piece as it arrives; what it throws ends the request. */
@@ -43,6 +46,8 @@ export class HttpClient {
   /** Without a slash at its end. */
   readonly url: string;
   readonly #agent: http.Agent;
+  /** What is asked of the server itself does not wait behind hundreds of answers that are being drawn. */
+  readonly #control: http.Agent;
   readonly #request: typeof http.request;
   readonly #key: string | undefined;
 
@@ -56,10 +61,11 @@ export class HttpClient {
     const { Agent, request } = parsed.protocol === "https:" ? https : http;
     this.#request = request;
     this.#agent = new Agent({ keepAlive: true, maxSockets: concurrency, timeout: IDLE_MS });
+    this.#control = new Agent({ keepAlive: true, maxSockets: CONTROL_SOCKETS, timeout: IDLE_MS });
   }
 
   async get(path: string, options: RequestOptions): Promise<unknown> {
-    return parse(this.url, await this.#send("GET", path, undefined, options));
+    return parse(this.url, await this.#send("GET", path, undefined, { ...options, control: true }));
   }
 
   /** An empty answer is undefined. */
@@ -69,6 +75,7 @@ export class HttpClient {
 
   close(): void {
     this.#agent.destroy();
+    this.#control.destroy();
   }
 
   /**
@@ -78,7 +85,7 @@ export class HttpClient {
   async #send(method: string, path: string, body: string | undefined, options: RequestOptions): Promise<string> {
     const stale = { found: false };
     try {
-      return await this.#once(method, path, body, options, this.#agent, stale);
+      return await this.#once(method, path, body, options, options.control ? this.#control : this.#agent, stale);
     } catch (error) {
       if (!stale.found) throw error;
       return this.#once(method, path, body, options, false, { found: false });

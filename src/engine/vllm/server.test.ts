@@ -7,6 +7,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { Image } from "../../core/image.ts";
 import type { ImageProcessor } from "../../model/image-processor.ts";
 import type { Sampler } from "../engine.ts";
+import { EngineLost } from "../errors.ts";
 import { Fleet, type Weights } from "./fleet.ts";
 import { HttpClient, ServerLost, ServerRefused } from "./http.ts";
 import { VllmSampler } from "./sampler.ts";
@@ -103,6 +104,25 @@ test("connections that the server closed while they were idle say nothing about 
   } finally {
     client.close();
     hasty.close();
+  }
+});
+
+test("what is asked of a server itself does not wait behind answers that are being drawn", async () => {
+  const busy = createServer((incoming, response) => {
+    if (incoming.url === "/health") response.end("{}");
+  });
+  await new Promise<void>((done) => busy.listen(0, "127.0.0.1", done));
+  const client = new HttpClient(`http://127.0.0.1:${(busy.address() as AddressInfo).port}`, { concurrency: 2 });
+  const stop = new AbortController();
+  const drawn = [1, 2, 3].map(() => client.post("/generate", {}, { timeoutMs: 60_000, signal: stop.signal }));
+  try {
+    expect(await client.get("/health", { timeoutMs: 5000 })).toEqual({});
+  } finally {
+    stop.abort();
+    await Promise.allSettled(drawn);
+    client.close();
+    busy.closeAllConnections();
+    busy.close();
   }
 });
 
@@ -324,6 +344,21 @@ describe("several servers", () => {
     expect([server.controls[0], server.controls.at(-1)]).toEqual(["/pause?mode=keep&clear_cache=true", "/resume"]);
   });
 
+  test("a learner that dies while it gives its weights is a learner that died, whatever the servers say", async () => {
+    const server = await testServer();
+    server.override = ({ path }) => {
+      if (path.startsWith("/get_world_size")) return { body: { world_size: 1 } };
+      return path === "/update_weights" ? { status: 500, body: { error: "nothing came" } } : undefined;
+    };
+    const give = async () => {
+      await new Promise((done) => setTimeout(done, 100));
+      throw new EngineLost("The worker is gone.");
+    };
+    const to = async () => ({ names: [], dtypes: [], shapes: [], port: 4000, backend: "gloo", give });
+    const loading = fleetOf([server]).load({ kind: "transfer", version: 3, offer: { host: "10.0.0.1", to } });
+    await expect(loading).rejects.toThrow(EngineLost);
+  });
+
   test("a sequence stays with its server, and moves with its whole prompt when that one dies", async () => {
     const both = [await testServer(), await testServer()];
     const fleet = fleetOf(both);
@@ -456,7 +491,7 @@ describe("several servers", () => {
     await fleet.generate(request("b"), () => adapter(2));
     expect(server.version).toBe("base");
     await fleet.load(adapter(1));
-    await fleet.unloadAdapter(1);
+    await fleet.unloadAdapter(adapter(1));
     expect(server.asked.at(-1)).toMatchObject({
       path: "/v1/unload_lora_adapter",
       body: { lora_name: expect.stringMatching(/-v1$/) },

@@ -2,6 +2,7 @@
  * One vLLM server: render, generate, and the control routes, over its HTTP interface. What a rollout needs of any inference server is `TokenServer`;
  * SGLang has another implementation of it.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import type { Image } from "../../core/image.ts";
 import type { Features } from "../../core/model-input.ts";
@@ -106,6 +107,8 @@ export type Rendered = {
 const GENERATE = "/inference/v1/generate";
 const CONTROL_MS = 600_000;
 const PROBE_MS = 120_000;
+/** How long the learner may take to say that it is gone, once a server says that nothing came. */
+const LEARNER_MS = 2000;
 /** vLLM clamps a bias to this. Among logits of a sane size it leaves nothing. */
 const BAN = -100;
 /** Pictures that a server is believed to hold; its own cache is larger. */
@@ -388,7 +391,16 @@ export class VllmServer implements TokenServer {
         await this.#control("/update_weights", { update_info: { names, dtypes, shapes } });
         await this.#control("/finish_weight_update");
       };
-      await Promise.all([taken(), give()]);
+      const given = give();
+      const why = given.then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      // When the learner dies both sides fail, and it is the learner's words that count.
+      const told = async (error: unknown): Promise<never> => {
+        throw (await Promise.race([why, sleep(LEARNER_MS)])) ?? error;
+      };
+      await Promise.all([taken().catch(told), given]);
     });
   }
 
@@ -445,7 +457,7 @@ export class VllmServer implements TokenServer {
   }
 
   #control(path: string, body: unknown = {}): Promise<unknown> {
-    return this.#http.post(path, body, { timeoutMs: CONTROL_MS });
+    return this.#http.post(path, body, { timeoutMs: CONTROL_MS, control: true });
   }
 
   async #name(): Promise<string> {

@@ -172,7 +172,7 @@ export class SglangServer implements TokenServer {
   }
 
   #control(path: string, body: unknown = {}): Promise<unknown> {
-    return this.#http.post(path, body, { timeoutMs: CONTROL_MS });
+    return this.#http.post(path, body, { timeoutMs: CONTROL_MS, control: true });
   }
 
   /** These say in a good answer that they failed. */

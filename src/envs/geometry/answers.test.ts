@@ -41,6 +41,8 @@ describe("the same answer, said otherwise", () => {
     ["2x+6", "2(x+3)"],
     ["-(-1.5)^2", "-2.25"],
     ["(2, 3)", "(2,3)"],
+    ["(5, 120)", "(5,120)"],
+    ["[1,000]", "[1,000]"],
     ["(\\sqrt{8}, 1)", "(2\\sqrt{2}, 1)"],
   ])("%s is %s", (given, truth) => {
     expect(sameAnswer(given, truth)).toBe(true);
@@ -58,6 +60,7 @@ describe("another answer", () => {
     ["0.45", "45%"],
     ["x+y", "2x"],
     ["(2,3)", "[2,3]"],
+    ["(5120)", "(5,120)"],
     ["(2,3)", "(3,2)"],
     ["1/0", "5"],
     // The grader wants whole numbers as such and fractions in lowest terms.

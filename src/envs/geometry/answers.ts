@@ -73,7 +73,7 @@ export function cleanAnswer(answer: string): string {
     .replaceAll(/\^\s*\{?\s*\\circ\s*\}?|\\circ|\\degree|°|º/g, " ")
     .replaceAll(/\\?%/g, " ")
     .replaceAll("−", "-")
-    .replaceAll(/(?<=\d),(?=\d{3}(?!\d))/g, "")
+    .replaceAll(/(?<=\d),(?=\d{3}(?!\d))/g, (comma, at: number, whole: string) => (isInList(whole, at) ? comma : ""))
     .replaceAll(UNIT, " ")
     // `m` and `in` alone are units only behind a value.
     .replace(/(?<=[\d)}]\s+)(?:m|in)\.?(?:\s*\^\s*\{?[23]\}?)?\s*$/, "")
@@ -83,6 +83,12 @@ export function cleanAnswer(answer: string): string {
     .replace(/(?<!\.)\.\s*$/, "")
     .trim();
   return text.replaceAll(/\s+/g, " ");
+}
+
+/** Between brackets a comma parts coordinates, not thousands. */
+function isInList(text: string, at: number): boolean {
+  const before = text.slice(0, at);
+  return before.lastIndexOf("(") > before.lastIndexOf(")") || before.lastIndexOf("[") > before.lastIndexOf("]");
 }
 
 /** What stands in the last `\boxed{…}`, braces inside it counted. */

@@ -90,6 +90,12 @@ test.each(["```json\n%\n```", "```\n%```", "``` % ```"])("a code fence inside th
   expect(protocol.parse(`\`\`\`json\n${call(json)}\n\`\`\``, specs).actions).toEqual([act("move", 1)]);
 });
 
+test("a fence around nothing but white space is read at once", () => {
+  const blank = call(`\`\`\`json${"\n".repeat(200_000)}{`);
+  expect(protocol.parse(blank, specs)).toMatchObject({ actions: [] });
+  expect(protocol.parse(call(`\`\`\`${" \n".repeat(200_000)}\`\`\``), specs)).toMatchObject({ actions: [] });
+});
+
 test("a call without its tag is not read, fenced or not", () => {
   const json = '```json\n{"name":"move","arguments":{"direction":1}}\n```';
   expect(protocol.parse(json, specs)).toMatchObject({ actions: [], wellFormed: false });

@@ -21,7 +21,7 @@ export type ReadCall = { readonly span: Span } & (
   | { readonly ok: false; readonly problem: string }
 );
 
-const FENCE = /^```\w*\s*([\s\S]*?)\s*```$/;
+const FENCE = "```";
 
 /** Every call of a reply, in order. */
 export function readCalls(reply: string): ReadCall[] {
@@ -35,11 +35,17 @@ type Call = { readonly ok: true; name: string; args: Json } | { readonly ok: fal
 
 /** `{"name", "arguments"}`, or OpenAI's `{"function": {…}}`; arguments may be JSON text, and a code fence is taken off. */
 export function readCall(inner: string): Call {
-  const call = parseJson(inner.replace(FENCE, "$1"));
+  const call = parseJson(unfenced(inner));
   if (!isJsonObject(call)) return { ok: false, problem: "The call is not a JSON object." };
   const { name, arguments: given = {} } = isJsonObject(call.function) ? call.function : call;
   if (typeof name !== "string") return { ok: false, problem: 'The call has no "name".' };
   return { ok: true, name, args: (typeof given === "string" ? (parseJson(given || "{}") ?? given) : given) ?? {} };
+}
+
+/** No pattern for both ends: on a reply of nothing but white space it would try every way to share it out. */
+function unfenced(text: string): string {
+  const isFenced = text.startsWith(FENCE) && text.endsWith(FENCE) && text.length >= 2 * FENCE.length;
+  return isFenced ? text.slice(FENCE.length, -FENCE.length).replace(/^\w+/, "") : text;
 }
 
 export function writeCall(name: string, args: Json, form: ToolForm): string {
