@@ -4,6 +4,7 @@
  */
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { wordsOf } from "./use.ts";
 
 const MARGIN_ROWS = 8;
 
@@ -69,16 +70,17 @@ export function WindowedList(props: {
 
 /**
  * Rows of a long list, fetched in pages when they come into view. When `deps` change all are fetched again; until the new ones are
- * there the old ones stay, so that a live list does not flicker.
+ * there the old ones stay, so that a live list does not flicker. `newest` is the last page that came, `error` why the last did not;
+ * answers to what was asked before `deps` changed count for neither.
  */
-export function usePages<T>(
-  fetchPage: (offset: number, limit: number) => Promise<readonly T[]>,
+export function usePages<P extends { readonly rows: readonly unknown[] }>(
+  fetchPage: (offset: number, limit: number) => Promise<P>,
   deps: readonly unknown[],
 ) {
-  const pages = useRef(new Map<number, { rows: readonly T[]; generation: number }>());
+  const pages = useRef(new Map<number, { rows: P["rows"]; generation: number }>());
   const view = useRef<readonly [number, number]>([0, PAGE]);
   const generation = useRef(0);
-  const [, redraw] = useState(0);
+  const [answer, setAnswer] = useState<{ readonly newest?: P; readonly error?: string }>({});
   const want = (from: number, to: number) => {
     view.current = [from, to];
     const asked = generation.current;
@@ -88,13 +90,17 @@ export function usePages<T>(
       const old = known?.rows ?? [];
       pages.current.set(page, { rows: old, generation: asked });
       fetchPage(page * PAGE, PAGE).then(
-        (rows) => {
+        (newest) => {
           if (asked !== generation.current) return;
-          pages.current.set(page, { rows, generation: asked });
-          redraw((n) => n + 1);
+          pages.current.set(page, { rows: newest.rows, generation: asked });
+          setAnswer({ newest });
         },
-        // Asked again when the page next comes into view.
-        () => pages.current.set(page, { rows: old, generation: -1 }),
+        (error: unknown) => {
+          if (asked !== generation.current) return;
+          // Asked again when the page next comes into view.
+          pages.current.set(page, { rows: old, generation: -1 });
+          setAnswer((before) => ({ ...before, error: wordsOf(error) }));
+        },
       );
     }
   };
@@ -103,8 +109,10 @@ export function usePages<T>(
     want(...view.current);
   }, deps);
   return {
+    ...answer,
     want,
-    row: (index: number): T | undefined => pages.current.get(Math.floor(index / PAGE))?.rows[index % PAGE],
+    row: (index: number): P["rows"][number] | undefined =>
+      pages.current.get(Math.floor(index / PAGE))?.rows[index % PAGE],
   };
 }
 

@@ -5,7 +5,8 @@
 import { useEffect, useState } from "preact/hooks";
 
 export type Route = { readonly path: readonly string[]; readonly query: URLSearchParams };
-export type QueryValue = string | number | boolean | undefined;
+/** A list stands as one parameter for each of its values. */
+export type QueryValue = string | number | boolean | readonly string[] | undefined;
 
 export function parseRoute(hash: string): Route {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?");
@@ -14,7 +15,7 @@ export function parseRoute(hash: string): Route {
 
 export function href(path: readonly (string | number)[], query: Readonly<Record<string, QueryValue>> = {}): string {
   const pairs = Object.entries(query).flatMap(([key, value]) =>
-    value === undefined || value === "" ? [] : [[key, String(value)]],
+    [value].flat().flatMap((one) => (one === undefined || one === "" ? [] : [[key, String(one)]])),
   );
   const search = pairs.length === 0 ? "" : `?${new URLSearchParams(pairs)}`;
   return `#/${path.map(encodeURIComponent).join("/")}${search}`;
@@ -33,7 +34,8 @@ export function replace(to: string): void {
 /** Changes some of the query, keeps the rest. */
 export function setQuery(changes: Readonly<Record<string, QueryValue>>): void {
   const { path, query } = parseRoute(location.hash);
-  replace(href(path, { ...Object.fromEntries(query), ...changes }));
+  const now = Object.fromEntries([...query.keys()].map((key) => [key, query.getAll(key)]));
+  replace(href(path, { ...now, ...changes }));
 }
 
 export function useRoute(): Route {

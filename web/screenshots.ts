@@ -65,7 +65,7 @@ async function shotsOf(source: Source): Promise<Record<string, Shot>> {
   const pinned = evaluated.find(({ turns, success }) => turns >= 4 && success) ?? evaluated[0] ?? row;
   return {
     runs: { hash: href([]) },
-    compare: { hash: href(["compare"], { runs: names.join(","), smooth: 0.5 }) },
+    compare: { hash: href(["compare"], { run: names, smooth: 0.5 }) },
     overview: { hash: href(["run", run]) },
     episodes: { hash: href(["run", run, "episodes"]) },
     trajectory: { hash: href(["run", run, "episode", row.key, 1]) },

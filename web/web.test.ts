@@ -1,5 +1,5 @@
 /** The viewer in a real browser, over runs written by the real writers and served by the real server. */
-import { mkdtemp, rm } from "node:fs/promises";
+import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -70,6 +70,25 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
     expect(await errorsOf(browser, viewer.url + hash, body, width)).toEqual([]);
   }
 
+  /** Keeps back requests to `url` until the function it gives is called, which waits for their answers. */
+  async function hold(page: Page, url: RegExp | ((url: URL) => boolean)): Promise<() => Promise<void>> {
+    let free = () => {};
+    const freed = new Promise<void>((resolve) => {
+      free = resolve;
+    });
+    const held: Promise<unknown>[] = [];
+    await page.route(url, async (route) => {
+      held.push(page.waitForResponse((response) => response.request() === route.request()));
+      await freed;
+      await route.continue();
+    });
+    return async () => {
+      free();
+      await Promise.all(held);
+      await page.unroute(url);
+    };
+  }
+
   const text = async (page: Page, selector = "main") => (await page.locator(selector).textContent()) ?? "";
 
   test("the list of runs shows success between floor and ceiling, searches, and leads to a comparison by keyboard", () =>
@@ -89,7 +108,7 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
     }));
 
   test("smoothing changes the curve and stands in the link", () =>
-    visit(href(["compare"], { runs: "done,alive", metrics: "train/reward" }), async (page) => {
+    visit(href(["compare"], { run: ["done", "alive"], metric: "train/reward" }), async (page) => {
       expect(await page.locator(".chart h3").allInnerTexts()).toEqual(["train/reward"]);
       const caption = await text(page, ".chart ul");
       const drawn = () => page.locator(".chart canvas").evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
@@ -99,6 +118,42 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       await expect.poll(drawn, { timeout: 100_000 }).not.toBe(raw);
       expect(await text(page, ".chart ul")).toBe(caption);
     }));
+
+  test("the last metric can be taken away, and none come back with the link", () =>
+    visit(href(["compare"], { run: ["done", "alive"], metric: "train/reward" }), async (page) => {
+      await page.getByRole("button", { name: "Take train/reward away" }).click();
+      await page.waitForURL(/metric=none/);
+      await page.reload();
+      await settled(page);
+      expect(await page.locator(".legend li").count()).toBe(2);
+      expect(await page.locator(".chart").count()).toBe(0);
+    }));
+
+  test("runs with a comma in their names are compared, and no more are chosen than are shown", async () => {
+    const many = join(folder, "many");
+    const names = ["a", "b", "a,b", "c", "d", "e", "f"];
+    for (const name of names) await cp(join(folder, "runs", "done"), join(many, name), { recursive: true });
+    const other = await startViewer({ folder: many, webFolder: join(folder, "web") });
+    try {
+      const errors = await errorsOf(browser, other.url + href(["compare"], { run: ["a,b", "c"] }), async (page) => {
+        const shown = () => page.locator(".legend a").evaluateAll((links) => links.map((a) => a.getAttribute("href")));
+        expect(await shown()).toEqual([href(["run", "a,b"]), href(["run", "c"])]);
+        await page.keyboard.press("+");
+        await page.waitForURL(/smooth=0\.10/);
+        expect(await shown()).toHaveLength(2);
+        await page.goto(other.url + href([]));
+        await page.waitForSelector(".run-card");
+        for (const _ of names) await page.keyboard.press("x").then(() => page.keyboard.press("j"));
+        await page.getByRole("button", { name: "Compare 6" }).click();
+        await page.waitForURL(/compare/);
+        await settled(page);
+        expect(await shown()).toHaveLength(6);
+      });
+      expect(errors).toEqual([]);
+    } finally {
+      await other.close();
+    }
+  });
 
   test("the overview has five sections, at most twenty charts, alarms in words, and the manifest", () =>
     visit(href(["run", "done"]), async (page) => {
@@ -147,6 +202,20 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       await page.waitForURL(/\/episode\//);
     }));
 
+  test("a slow answer to a search that was cleared changes nothing", () =>
+    visit(href(["run", "alive", "episodes"]), async (page) => {
+      const before = await text(page, ".list-head [role=status]");
+      const release = await hold(page, /text=nowhere/);
+      await page.getByRole("searchbox").fill("nowhere");
+      await page.waitForURL(/text=nowhere/);
+      await page.getByRole("button", { name: "Clear" }).click();
+      await page.waitForURL((url) => !url.href.includes("text="));
+      await release();
+      await settled(page);
+      expect(await text(page, ".list-head [role=status]")).toBe(before);
+      expect(await text(page)).not.toContain("No episode matches");
+    }));
+
   test("a long list draws only the rows in view and fetches the rest as it scrolls", () =>
     visit(href(["run", "alive", "episodes"]), async (page) => {
       const { all } = await source.trajectories("alive");
@@ -174,6 +243,22 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       expect(await page.locator(".shot mark").count()).toBeGreaterThan(0);
       expect(await page.getByRole("link", { name: "GIF" }).getAttribute("href")).toContain("frames=env");
     }));
+
+  test("a key pressed while the next episode loads does not lead back to the old one", async () => {
+    const { next = "" } = await source.trajectory("alive", row.key);
+    const there = href(["run", "alive", "episode", next]);
+    await visit(href(["run", "alive", "episode", row.key]), async (page) => {
+      const release = await hold(page, (url) => url.pathname.endsWith(`/trajectories/${encodeURIComponent(next)}`));
+      await page.keyboard.press("n");
+      await page.waitForURL(viewer.url + there);
+      await page.keyboard.press("ArrowRight");
+      expect(page.url()).toBe(viewer.url + there);
+      await release();
+      await settled(page);
+      await page.keyboard.press("End");
+      await page.waitForURL((url) => url.href.startsWith(`${viewer.url}${there}/`));
+    });
+  });
 
   test("a turn's reward is told part by part, its claims are marked right or wrong, and the parts have curves", async () => {
     const { rows } = await source.trajectories("done", { env: "frozen_lake" });
@@ -293,6 +378,42 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
     visit(href(["play"], { run: "alive", key: row.key, turn: 1 }), async (page) => {
       await page.waitForSelector(".history li");
       expect(await page.locator(".history li").count()).toBe(1);
+    }));
+
+  test("a saved episode that is left for another seed is put away, and the other can be started and played", () =>
+    visit(href(["play"], { run: "alive", key: row.key, turn: 1 }), async (page) => {
+      await page.waitForSelector(".history li");
+      await page.getByLabel("Seed").fill("3");
+      await page.getByLabel("Seed").blur();
+      await page.waitForSelector(".board", { state: "detached" });
+      await page.getByRole("button", { name: "Start" }).click();
+      await page.waitForSelector(".board .frame");
+      await page.getByRole("button", { name: "random" }).click();
+      await page.waitForSelector(".history li");
+      expect(await page.locator(".alarm").count()).toBe(0);
+    }));
+
+  test("of two starts the newest is shown, and one that is answered late is stopped", () =>
+    visit(href(["play"]), async (page) => {
+      const stopped = page.waitForRequest((request) => request.method() === "DELETE");
+      const release = await hold(page, (url) => url.pathname === "/api/play");
+      await page.getByRole("button", { name: "Start" }).click();
+      await page.getByLabel("Seed").fill("3");
+      await page.keyboard.press("Enter");
+      await release();
+      await stopped;
+      await page.waitForSelector(".board .frame");
+      expect(await text(page, ".board h2")).toContain("seed 3");
+      const left = page.waitForRequest((request) => request.method() === "DELETE");
+      const answer = await hold(page, (url) => url.pathname === "/api/play");
+      await page.keyboard.press("Escape");
+      await page.keyboard.press("Backspace");
+      await left;
+      const late = page.waitForRequest((request) => request.method() === "DELETE");
+      await page.goto(viewer.url + href([]));
+      await page.waitForSelector(".run-card");
+      await answer();
+      await late;
     }));
 
   test("? shows the keys of the page, t goes through the themes", () =>

@@ -19,13 +19,18 @@ const USUAL = [
   "sft/nll",
   "time/step",
 ];
-const MOST_RUNS = 6;
+/** As many as there are colours. */
+export const MOST_RUNS = 6;
+/** Stands in the link for no metric at all: a link that names none shows the usual ones. */
+const NO_METRIC = "none";
 
 type Loaded = { readonly overview: RunOverview; readonly series: ReadonlyMap<string, Series> };
 
 export function ComparePage({ route }: { route: Route }) {
   const source = useSource();
-  const ids = (route.query.get("runs") ?? "").split(",").filter(Boolean).slice(0, MOST_RUNS);
+  const all = route.query.getAll("run");
+  const ids = all.slice(0, MOST_RUNS);
+  const asked = JSON.stringify(ids);
   const weight = Math.min(0.98, Math.max(0, Number(route.query.get("smooth") ?? 0) || 0));
   const clock = route.query.get("x") === "time";
   const runs = useLoad(async () => {
@@ -35,8 +40,8 @@ export function ComparePage({ route }: { route: Route }) {
         return { overview, series: new Map(series.map((one) => [one.name, one])) };
       }),
     );
-  }, [ids.join()]);
-  const differences = useLoad(() => source.compare(ids), [ids.join()]);
+  }, [asked]);
+  const differences = useLoad(() => source.compare(ids), [asked]);
   useEffect(() => {
     document.title = "Compare · Saccade";
   }, []);
@@ -60,6 +65,7 @@ export function ComparePage({ route }: { route: Route }) {
         <div class="page">
           <div class="page-head">
             <h1>{loaded.length === 1 ? loaded[0]?.overview.name : `${loaded.length} runs`}</h1>
+            {all.length > MOST_RUNS && <span class="faint">the first of {all.length}</span>}
             <span class="space" />
             <label class="slider">
               Smoothing
@@ -91,14 +97,14 @@ export function ComparePage({ route }: { route: Route }) {
                   type="button"
                   class="quiet"
                   aria-label={`Take ${overview.name} away`}
-                  onClick={() => setQuery({ runs: ids.filter((id) => id !== overview.id).join(",") })}
+                  onClick={() => setQuery({ run: all.filter((id) => id !== overview.id) })}
                 >
                   ✕
                 </button>
               </li>
             ))}
           </ul>
-          <Curves loaded={loaded} wanted={route.query.get("metrics")} weight={weight} clock={clock} />
+          <Curves loaded={loaded} wanted={route.query.getAll("metric")} weight={weight} clock={clock} />
           {loaded.length > 1 && (
             <section class="panel">
               <h2>Where the configurations differ</h2>
@@ -142,15 +148,15 @@ export function ComparePage({ route }: { route: Route }) {
   );
 }
 
-function Curves(props: { loaded: readonly Loaded[]; wanted: string | null; weight: number; clock: boolean }) {
+function Curves(props: { loaded: readonly Loaded[]; wanted: readonly string[]; weight: number; clock: boolean }) {
   const { loaded, wanted, weight, clock } = props;
   const known = useMemo(() => {
     const infos = new Map<string, MetricInfo>();
     for (const { overview } of loaded) for (const { name, info } of overview.metricNames) infos.set(name, info);
     return infos;
   }, [loaded]);
-  const names = (wanted === null ? USUAL : wanted.split(",")).filter((name) => known.has(name));
-  const set = (next: readonly string[]) => setQuery({ metrics: next.join(",") });
+  const names = (wanted.length === 0 ? USUAL : wanted).filter((name) => known.has(name));
+  const set = (next: readonly string[]) => setQuery({ metric: next.length === 0 ? NO_METRIC : next });
   return (
     <>
       <div class="charts big">

@@ -31,10 +31,13 @@ function FilmStrip({ run, route, reply }: RunPageProps & { reply: TrajectoryRepl
   const differs = record.turns.some(
     ({ frames, modelFrames }) => modelFrames !== undefined && modelFrames.join() !== frames.join(),
   );
-  const to = (wanted: number) =>
+  const to = (wanted: number) => {
+    // While the next episode loads, the old one is still shown; its turns are not those of the link.
+    if (row.key !== route.path[3]) return;
     replace(
       href(["run", run, "episode", row.key, Math.max(0, Math.min(last, wanted))], Object.fromEntries(route.query)),
     );
+  };
   const toEpisode = (other: string | undefined) =>
     other !== undefined && go(href(["run", run, "episode", other], Object.fromEntries(route.query)));
   useInterval(() => (turn >= last ? setPlaying(false) : to(turn + 1)), PLAY_MS, playing);

@@ -3,7 +3,7 @@
  * step in which learner and sampler disagree most come first.
  */
 import { useEffect, useState } from "preact/hooks";
-import type { TrajectoryPage, TrajectoryRow, TrajectorySort } from "../../src/viewer/api.ts";
+import type { TrajectoryRow, TrajectorySort } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
 import { Filters, filtersOf } from "../filters.tsx";
 import { count, number, percent, splitWord, temperatureWord } from "../format.ts";
@@ -11,32 +11,25 @@ import { useKeys } from "../keys.tsx";
 import { usePages, WindowedList } from "../list.tsx";
 import { Advantage, Empty, Frame, Missing, Outcome } from "../parts.tsx";
 import { go, href, setQuery } from "../route.ts";
-import { useMedia, useSource, wordsOf } from "../use.ts";
+import { useMedia, useSource } from "../use.ts";
 
 const INDEXING_MS = 500;
 
 export function EpisodesPage({ run, route, live, byDrift = false }: RunPageProps & { byDrift?: boolean }) {
   const source = useSource();
   const narrow = useMedia("(max-width: 700px)");
-  const [info, setInfo] = useState<Omit<TrajectoryPage, "rows"> | undefined>(undefined);
-  const [error, setError] = useState<string | undefined>(undefined);
   const [again, setAgain] = useState(0);
   const [chosen, setChosen] = useState(0);
   const wanted = filtersOf(route.query);
   const query = byDrift ? { sort: "drift" as const, ...wanted } : wanted;
   const asked = JSON.stringify(query);
-  const { want, row } = usePages<TrajectoryRow>(
-    async (offset, limit) => {
-      try {
-        const { rows, ...rest } = await source.trajectories(run, { ...query, offset, limit });
-        setInfo(rest);
-        setError(undefined);
-        return rows;
-      } catch (problem) {
-        setError(wordsOf(problem));
-        throw problem;
-      }
-    },
+  const {
+    newest: info,
+    error,
+    want,
+    row,
+  } = usePages(
+    (offset, limit) => source.trajectories(run, { ...query, offset, limit }),
     [run, asked, live.trajectories, again],
   );
   useEffect(() => setChosen(0), [asked]);

@@ -187,7 +187,7 @@ function AllMetrics({ overview, run }: { overview: RunOverview; run: string }) {
           {overview.metricNames.map(({ name, info }) => (
             <tr key={name}>
               <th scope="row">
-                <a href={href(["compare"], { runs: run, metrics: name })}>{name}</a>
+                <a href={href(["compare"], { run, metric: name })}>{name}</a>
                 <small>{info.meaning}</small>
               </th>
               <td>{withUnit(overview.metrics[name], info.unit)}</td>

@@ -34,41 +34,63 @@ function Table({ play, route }: { play: PlaySource; route: Route }) {
   const [problem, setProblem] = useState<string | undefined>(undefined);
   const busy = useRef(false);
   const session = useRef<string | undefined>(undefined);
-  const ask = async (question: () => Promise<PlayState>) => {
-    if (busy.current) return;
+  const generation = useRef(0);
+  const stop = (old: string) => play.stop(old).catch(() => undefined);
+  /** Ends the session; answers to what was asked before no longer count. */
+  const end = async () => {
+    generation.current++;
+    busy.current = false;
+    const old = session.current;
+    session.current = undefined;
+    if (old !== undefined) await stop(old);
+  };
+  const ask = async (question: () => Promise<PlayState>, late?: (answer: PlayState) => void) => {
+    const asked = generation.current;
     busy.current = true;
     try {
       const next = await question();
+      if (asked !== generation.current) return late?.(next);
       session.current = next.session;
       setState(next);
       setProblem(undefined);
     } catch (error) {
+      if (asked !== generation.current) return;
       setProblem(wordsOf(error));
+      // What is shown was ended for a start that failed.
+      if (session.current === undefined) setState(undefined);
     }
     busy.current = false;
   };
-  const start = (request: PlayRequest) =>
-    ask(async () => {
-      const old = session.current;
-      session.current = undefined;
-      if (old !== undefined) await play.stop(old).catch(() => undefined);
-      return play.start(request);
-    });
+  const start = (request: PlayRequest) => {
+    const ended = end();
+    ask(
+      async () => {
+        await ended;
+        return play.start(request);
+      },
+      (answer) => stop(answer.session),
+    );
+  };
   const saved = savedOf(route.query);
   useEffect(() => {
     if (saved !== undefined) start(saved);
     else if (route.query.has("env")) start(freshOf(route.query));
     return () => {
-      if (session.current !== undefined) play.stop(session.current).catch(() => undefined);
+      end();
+      setState(undefined);
     };
   }, [JSON.stringify(saved)]);
-  const act = (request: ActRequest) => state && ask(() => play.act(state.session, request));
+  const act = (request: ActRequest) => {
+    if (state !== undefined && !busy.current) ask(() => play.act(state.session, request));
+  };
+  const startChosen = () => {
+    // From a saved episode the new link starts the chosen one already.
+    if (saved === undefined) start(freshOf(parse()));
+  };
   return (
     <div class="page play-page">
       <h1 class="unseen">Play</h1>
-      <Show of={envs}>
-        {(value) => <Setup envs={value.envs} query={route.query} start={() => start(freshOf(parse()))} />}
-      </Show>
+      <Show of={envs}>{(value) => <Setup envs={value.envs} query={route.query} start={startChosen} />}</Show>
       {problem !== undefined && (
         <p class="alarm" role="alert">
           {problem}

@@ -6,6 +6,7 @@ import { useKeys } from "../keys.tsx";
 import { Empty, Missing, marksOf, Show, Status, Success } from "../parts.tsx";
 import { go, href, type Route, setQuery } from "../route.ts";
 import { useInterval, useLoad, useSource } from "../use.ts";
+import { MOST_RUNS } from "./compare.tsx";
 
 const REFRESH_MS = 4000;
 
@@ -24,7 +25,7 @@ export function RunsPage({ route }: { route: Route }) {
   const shown = (runs.value?.runs ?? []).filter((run) => matches(run, search));
   const current = shown[Math.min(chosen, shown.length - 1)];
   const pick = (id: string) =>
-    setPicked((now) => (now.includes(id) ? now.filter((other) => other !== id) : [...now, id]));
+    setPicked((now) => (now.includes(id) ? now.filter((other) => other !== id) : [...now, id].slice(0, MOST_RUNS)));
   const compare = () => picked.length > 0 && go(compareLink(picked));
   useKeys("Runs", [
     { keys: ["ArrowDown", "j"], does: "next run", run: () => setChosen(Math.min(shown.length - 1, chosen + 1)) },
@@ -70,6 +71,7 @@ export function RunsPage({ route }: { route: Route }) {
                   run={run}
                   chosen={run === current}
                   picked={picked.includes(run.id)}
+                  full={picked.length >= MOST_RUNS}
                   pick={() => pick(run.id)}
                 />
               ))}
@@ -81,16 +83,22 @@ export function RunsPage({ route }: { route: Route }) {
   );
 }
 
-function RunCard(props: { run: RunListItem; chosen: boolean; picked: boolean; pick: () => void }) {
-  const { run, chosen, picked } = props;
+function RunCard(props: { run: RunListItem; chosen: boolean; picked: boolean; full: boolean; pick: () => void }) {
+  const { run, chosen, picked, full } = props;
   const { metrics } = run;
   const evaluated = isNumber(metrics["eval/success"]);
   const gap = metrics["sight/gap"];
   const blind = isNumber(gap) && (metrics["sight/gap_low"] ?? 1) <= 0;
   return (
     <li class={`run-card ${chosen ? "chosen" : ""}`}>
-      <label class="pick" title="Choose for comparison">
-        <input type="checkbox" checked={picked} onChange={props.pick} aria-label={`Compare ${run.name}`} />
+      <label class="pick" title={full && !picked ? `At most ${MOST_RUNS} are compared` : "Choose for comparison"}>
+        <input
+          type="checkbox"
+          checked={picked}
+          disabled={full && !picked}
+          onChange={props.pick}
+          aria-label={`Compare ${run.name}`}
+        />
       </label>
       <a href={href(["run", run.id])}>
         <span class="names">
@@ -128,5 +136,5 @@ function matches(run: RunListItem, search: string): boolean {
 }
 
 export function compareLink(runs: readonly string[]): string {
-  return href(["compare"], { runs: runs.join(",") });
+  return href(["compare"], { run: runs });
 }
