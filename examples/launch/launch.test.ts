@@ -138,7 +138,7 @@ describe("skypilot.yaml", () => {
   const task = parse(read("skypilot.yaml")) as Record<string, unknown> & { setup: string; run: string };
 
   test("has the fields of a task, and its scripts are scripts", () => {
-    expect(Object.keys(task)).toEqual(["name", "resources", "file_mounts", "setup", "run"]);
+    expect(Object.keys(task)).toEqual(["name", "resources", "file_mounts", "workdir", "setup", "run"]);
     expect(task.resources).toMatchObject({ accelerators: { "H100:8": null }, use_spot: true });
     for (const part of [task.setup, task.run]) expect(script(part)).toMatchObject({ status: 0, stderr: "" });
   });
