@@ -172,6 +172,21 @@ export class Backend {
     }
   }
 
+  /** So many answers to one prompt, the i-th with seed + i; `take` hears of every id as it is drawn. */
+  choices(
+    count: number,
+    { model, prompt, params, signal }: Omit<Generation, "onToken">,
+    take: (choice: number, id: number, logprob: number, top: readonly TopLogprob[]) => void = () => {},
+  ): Promise<Generated[]> {
+    const seeds = Array.from({ length: count }, (_, i) => params.seed + i);
+    return this.together(seeds, signal, (seed, choice, either) =>
+      this.generate({
+        ...{ model, prompt, params: { ...params, seed }, signal: either },
+        onToken: (id, logprob, top = []) => take(choice, id, logprob, top),
+      }),
+    );
+  }
+
   async generate({ model, prompt, params, signal, onToken }: Generation): Promise<Generated> {
     const { metrics } = this;
     const began = performance.now();

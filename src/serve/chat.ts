@@ -123,21 +123,9 @@ class Choices {
   }
 
   /** All of them at once; `take` hears of every id as it is drawn. */
-  run(
-    signal: AbortSignal,
-    take: (choice: number, id: number, logprob: number, top: readonly TopLogprob[]) => void = () => {},
-  ): Promise<Generated[]> {
+  run(signal: AbortSignal, take?: Parameters<Backend["choices"]>[2]): Promise<Generated[]> {
     const { backend, model, prompt, wanted } = this;
-    const choices = Array.from({ length: wanted.n }, (_, i) => ({ ...wanted.params, seed: wanted.params.seed + i }));
-    return backend.together(choices, signal, (params, index, signal) =>
-      backend.generate({
-        model,
-        prompt,
-        params,
-        signal,
-        onToken: (id, logprob, top = []) => take(index, id, logprob, top),
-      }),
-    );
+    return backend.choices(wanted.n, { model, prompt, params: wanted.params, signal }, take);
   }
 
   text(): AnswerText {

@@ -104,21 +104,9 @@ type Context = {
 
 function run(
   { backend, model, prompt, wanted, signal }: Context,
-  take: (choice: number, id: number, logprob: number, top: readonly TopLogprob[]) => void = () => {},
+  take?: Parameters<Backend["choices"]>[2],
 ): Promise<Generated[]> {
-  const choices = Array.from({ length: wanted.n }, (_, index) => ({
-    ...wanted.params,
-    seed: wanted.params.seed + index,
-  }));
-  return backend.together(choices, signal, (params, index, signal) =>
-    backend.generate({
-      model,
-      prompt,
-      params,
-      signal,
-      onToken: (id, logprob, top = []) => take(index, id, logprob, top),
-    }),
-  );
+  return backend.choices(wanted.n, { model, prompt, params: wanted.params, signal }, take);
 }
 
 /** One id of `logprobs.content`. */
