@@ -16,6 +16,7 @@ export default defineConfig({
     evaluate: "src/evaluate/index.ts",
     serve: "src/serve/index.ts",
     "env-worker": "src/rollout/env-worker.ts",
+    "desk-worker": "src/serve/desk-worker.ts",
     "demo-worker": "src/train/demo-worker.ts",
     "native-worker": "src/engine/native/worker.ts",
     cli: "src/cli/main.ts",

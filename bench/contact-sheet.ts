@@ -1,9 +1,9 @@
 /** Generated geometry problems with their questions and answers, in sheets to be looked at: `npx jiti bench/contact-sheet.ts [count] [folder] [size]`. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { KINDS, makeProblem } from "../src/envs/geometry/problems.ts";
 import { Canvas } from "../src/images/canvas.ts";
 import { encodePng } from "../src/images/png.ts";
+import { KINDS, makeProblem } from "../worlds/geometry3k/problems.ts";
 
 const [count = "500", folder = "sheets", side = "224"] = process.argv.slice(2);
 const size = Number(side);

@@ -4,6 +4,7 @@
  * this process with all its threads, so that other work on the machine counts little. The peer is VisGym's Python, whose rates were measured on the
  * machine this was written on (2 cores x86-64, Python 3.11); where it shows photos, ours are as large. Run by `envs.bench.ts`.
  */
+import "../worlds/register.ts";
 import { Image, isImage, NumpyRandom } from "../src/core/index.ts";
 import { makeWorld, type Options, sampleAction, type World } from "../src/envs/index.ts";
 import { encodePng } from "../src/images/index.ts";

@@ -3,6 +3,7 @@
  * are loaded reach each other in a roundabout way, and what other worlds left on the heap is looked through and goes to waste.
  * `npm run bench -- envs maze` measures only the ids that contain "maze".
  */
+import "../worlds/register.ts";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { build } from "tsdown";
@@ -23,7 +24,7 @@ const wanted = process.argv[3] ?? "";
 console.log(
   "| world | frame | steps/s | VisGym (Python) | ratio | starts/s | hashes/s | PNG/s |\n|---|---|---|---|---|---|---|---|",
 );
-for (const { id, kind } of listEnvs()) {
+for (const { id, kind } of await listEnvs()) {
   if (kind !== "world" || !id.includes(wanted)) continue;
   const { status } = spawnSync(process.execPath, [join(outDir, `${name}.mjs`), id], { stdio: "inherit" });
   if (status !== 0) process.exitCode = 1;

@@ -9,6 +9,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { worldModelling } from "../recipes/parts/world-modelling.ts";
+import { worldModelOf } from "../src/envs/registry.ts";
 import { readClaims } from "../src/envs/world-model/reader.ts";
 import { TestServer } from "../src/evaluate/test-server.ts";
 import { table } from "./peer.ts";
@@ -33,7 +34,6 @@ const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
 const STEPS = Number(process.env.BENCH_STEPS ?? 12);
 const GROUPS = Number(process.env.BENCH_GROUPS ?? 32);
 const [LEAST = 300, MOST = 900] = (process.env.BENCH_DELAY ?? "300-900").split("-").map(Number);
-const WORDS = { box: [], target: [] };
 const options = { minSolution: 2, protocol: { name: "world-model", thinking: "free", maxActions: 1 }, maxTurns: 6 };
 
 const root = mkdtempSync(join(tmpdir(), "saccade-judge-"));
@@ -56,14 +56,14 @@ const speaking: AgentFactory = (context) => {
   };
 };
 
+const { view } = await worldModelOf("sokoban", options);
 const server = await new TestServer(({ turns }, call) => {
   if (call % 8 === 7) return { status: 500 };
   const texts = [...(turns[0]?.text ?? "").matchAll(/^\d+\. (".*")$/gm)].map(([, json]) => JSON.parse(json as string));
   const lists = texts.map((text: string) =>
-    readClaims(text, WORDS).map(({ kind, vertical = null, horizontal = null }) => ({
+    readClaims(text, view).map(({ kind, at }) => ({
       thing: kind,
-      vertical,
-      horizontal,
+      place: at.map((place, axis) => (place === undefined ? null : view.axes[axis]?.[place])),
     })),
   );
   return { text: JSON.stringify(lists), input: 200, output: 50, delayMs: LEAST + ((call * 37) % (MOST - LEAST)) };

@@ -211,7 +211,7 @@ async function listen(env: WorldEnv, seed: number, texts: string[]): Promise<voi
 }
 
 const texts = [...Array.from({ length: 10 }, () => common).flat(), ...sentences()].map((said) => `assistant\n${said}`);
-for (const { id, kind } of listEnvs()) {
+for (const { id, kind } of await listEnvs()) {
   if (kind !== "world") continue;
   for (const protocol of protocolNames) {
     for (const prompt of ["full", "brief"] as const) {

@@ -1,4 +1,6 @@
 /** Where the benchmarks take Saccade from: its sources here, or the build (`export * from "saccade/core"; …`). */
+import "../worlds/register.ts";
+
 export * from "../src/core/index.ts";
 export * from "../src/engine/index.ts";
 export { kernelInfo, loadKernels } from "../src/engine/native/kernels/index.ts";

@@ -4,6 +4,7 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import "../worlds/register.ts";
 import { Canvas, encodePng, fitLongSide, type Image, isImage, listEnvs, makeWorld, type World } from "./saccade.ts";
 
 const SEEDS = 8;
@@ -18,7 +19,7 @@ async function look(world: World): Promise<Image> {
 
 const [folder = "sheets", wanted = ""] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
-for (const { id, kind } of listEnvs()) {
+for (const { id, kind } of await listEnvs()) {
   if (kind !== "world" || !id.includes(wanted)) continue;
   const world = await makeWorld(id);
   const pairs: (readonly [Image, Image])[] = [];

@@ -12,6 +12,7 @@ import logging
 import re
 import sys
 import tarfile
+import time
 import urllib.request
 import warnings
 
@@ -126,8 +127,10 @@ found["samples"] = [
 ]
 
 # A step moves the learner; the sampler is a snapshot and stays.
-client.forward_backward([supervised], "cross_entropy").result()
+learn = client.forward_backward([supervised], "cross_entropy").result()
 client.optim_step(adam).result()
+# The same weights, looked at and learned from.
+found["looked"] = {"cross_entropy": [one.metrics["loss:sum"] for one in (forward, learn)]}
 found["snapshot_stays"] = sampler.sample(types.ModelInput(chunks=chunks), 3, params).result().sequences[0].tokens == drawn.sequences[0].tokens
 
 old = [0.0 if weight == 0 else score - 0.1 for score, weight in zip(scores, learned, strict=True)]
@@ -162,7 +165,10 @@ formulas = {
 }
 found["policy"] = {}
 for name, (config, formula) in formulas.items():
-    result = client.forward_backward([masked if name == "gspo" else policy], name, loss_fn_config=config).result()
+    batch = [masked if name == "gspo" else policy]
+    looked = client.forward(batch, name, loss_fn_config=config).result().metrics["loss:sum"]
+    result = client.forward_backward(batch, name, loss_fn_config=config).result()
+    found["looked"][name] = [looked, result.metrics["loss:sum"]]
     logprobs = np.array(result.loss_fn_outputs[0]["logprobs"].data)
     found["policy"][name] = [result.metrics["loss:sum"], formula(logprobs)]
 client.optim_step(adam).result()
@@ -249,17 +255,96 @@ found["exported_rank"] = json.loads(exported["adapter_config.json"])["r"]
 found["exported_numbers"] = len(exported["adapter_model.safetensors"])
 
 
-found["said"] = list(said)
-found["answers"] = sum(answers)
+def tried(work) -> object:
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - every kind is a finding
+        return f"{type(error).__name__}: {error}"
 
 
 def failure(work) -> str:
-    try:
-        work()
-    except Exception as error:  # noqa: BLE001 - every kind is a finding
-        return f"{type(error).__name__}: {error}"
-    return "none"
+    return str(tried(work) or "none")
 
+
+def loss_of(path: str) -> float:
+    loaded = service.create_training_client_from_state(path)
+    return loaded.forward([supervised], "cross_entropy").result().metrics["loss:sum"]
+
+
+# A name is taken until somebody says to overwrite it.
+twice = other.save_state("twice").result().path
+first_loss = loss_of(twice)
+next_losses(other)
+refused = failure(lambda: other.save_state("twice").result())
+kept_loss = loss_of(twice)
+other.save_state("twice", overwrite=True).result()
+found["saved_twice"] = {"refused": refused, "losses": [first_loss, kept_loss, loss_of(twice)]}
+
+
+def public() -> list[str]:
+    return [one.tinker_path for one in rest.list_user_checkpoints().result().checkpoints if one.public]
+
+
+published = failure(lambda: rest.publish_checkpoint_from_tinker_path(twice).result()), public()
+withdrawn = failure(lambda: rest.unpublish_checkpoint_from_tinker_path(twice).result()), public()
+found["public"] = [*published, *withdrawn, twice]
+rest.delete_checkpoint_from_tinker_path(twice).result()
+
+if hasattr(types, "SessionSearchRequest"):
+    # Sampling that nobody waits for any more: far more than is drawn before the server hears of it.
+    long = types.SamplingParams(max_tokens=900, temperature=1.0, stop=[])
+    abandoned = base.sample(types.ModelInput.from_ints([40, 41, 42]), 256, long)
+    # On a busy machine the request takes a while to be sent, and one that was not sent needs no cancelling.
+    time.sleep(2)
+    abandoned.cancel()
+    time.sleep(1)
+
+found["said"] = list(said)
+found["answers"] = sum(answers)
+
+if hasattr(types, "SessionSearchRequest"):
+    key = "tml-a-key-of-24-characters"
+    made = {}
+    for name in ("Nightly maze RUN", "nightly lake", "sokoban"):
+        one = tinker.ServiceClient(base_url=url, api_key=key, display_name=name, user_metadata={"team": "a"})
+        one.create_sampling_client(base_model="policy")
+        made[name] = one
+    made["sokoban"].close("errored", detail="on purpose").result()
+    made["nightly lake"].close("success").result()
+
+    def search(**asked) -> list:
+        pages, request = [], types.SessionSearchRequest(**asked)
+        while True:
+            page = rest.search_sessions(request).result()
+            pages.append(page.sessions)
+            if page.next_cursor is None:
+                return pages
+            request = request.model_copy(update={"cursor": page.next_cursor})
+
+    def names(**asked) -> list:
+        return [one.display_name for page in search(**asked) for one in page]
+
+    def look() -> dict:
+        [whole] = search(display_name="SOKOBAN")
+        lake = search(display_name="lake")[0][0]
+        finished = types.ClientFinishedSessionStatusQuery
+        return {
+            "one": [whole[0].project_id, whole[0].owner, whole[0].status.model_dump(), whole[0].user_metadata],
+            "words": names(display_name="run NIGHT"),
+            "none": names(display_name="nightly sokoban"),
+            "id": names(session_id=lake.session_id),
+            "either": names(session_id=lake.session_id, display_name="maze"),
+            "metadata": names(user_metadata={"team": "a"}),
+            "active": names(user_metadata={"team": "a"}, statuses=[types.ActiveSessionStatusQuery()]),
+            "errored": names(user_metadata={"team": "a"}, statuses=[finished(reasons=["errored", "interrupted"])]),
+            "finished": names(user_metadata={"team": "a"}, statuses=[finished()]),
+            "failed": names(statuses=[types.FailedSessionStatusQuery(), types.CancelledSessionStatusQuery()]),
+            "pages": [[one.display_name for one in page] for page in search(user_metadata={"team": "a"}, limit=2)],
+            "others": names(owner=types.UserSearchOwner(owner_urns=["somebody"])),
+            "all": [len(search()[0]), sum(len(page) for page in search(limit=1))],
+        }
+
+    found["search"] = tried(look)
 
 found["failures"] = {
     "unknown loss": failure(lambda: client.forward_backward([supervised], "no_such_loss").result()),

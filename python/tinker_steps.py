@@ -32,7 +32,7 @@ for step in range(steps):
     losses.append(learn.result().metrics["loss:sum"])
     move.result()
     if step % 3 == 2:
-        client.save_state("state").result()
+        client.save_state("state", overwrite=True).result()
     if step == steps // 2:
         sampler = client.save_weights_and_get_sampling_client()
 greedy = types.SamplingParams(max_tokens=4, temperature=0.0, stop=[])

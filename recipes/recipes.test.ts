@@ -124,7 +124,7 @@ describe.each(names)("%s", (name) => {
     const turns = Object.keys(metrics).filter((key) => key.startsWith("drift/turn/"));
     // A task is over with the first reply that calls no tool, and this model knows of none.
     const { env } = own.envs[0] as { env: string };
-    expect(turns.length).toBeGreaterThanOrEqual(isWorld(env) ? 2 : 1);
+    expect(turns.length).toBeGreaterThanOrEqual((await isWorld(env)) ? 2 : 1);
     for (const key of turns) expect([key, metrics[key]]).toEqual([key, 0]);
     expect(events.filter(({ kind, data }) => kind === "alarm" && JSON.stringify(data).includes('"drift"'))).toEqual([]);
   });

@@ -1,7 +1,7 @@
 /**
  * sokoban after VAGEN's PPO recipe: 128 episodes a step, each of another room, four mini-batches, token GAE over sampled tokens with γ = λ = 1, whitened, and a
- * critic of its own that learns faster than the policy. The room, reward and model are those of sokoban-grpo. The critic starts without the warm start's
- * eyes, so it learns alone for five steps (VAGEN: none). There are no siblings, so the default filter (equal siblings teach nothing) is off.
+ * critic of its own that learns faster than the policy. The room, reward and model are those of sokoban-grpo. The critic begins with the
+ * weights that the warm start left and a fresh value head, so it learns alone for five steps (VAGEN: none); values are clipped at 0.2 (VAGEN: 0.5). There are no siblings, so the default filter (equal siblings teach nothing) is off.
  */
 import { defineRecipe } from "saccade";
 

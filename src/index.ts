@@ -10,6 +10,7 @@ import * as rollout from "./rollout/index.ts";
 import * as run from "./run/index.ts";
 import * as train from "./train/index.ts";
 import * as viewer from "./viewer/index.ts";
+import "../worlds/register.ts";
 
 export * from "./front-door.ts";
 

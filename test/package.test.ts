@@ -115,14 +115,14 @@ describe("the packed tarball in an empty project", () => {
   test("compiles and runs the README's example", () => {
     const readme = readFileSync(join(root, "README.md"), "utf8");
     const code = /```ts\n([\s\S]*?)```/.exec(readme)?.[1] ?? "";
-    writeFileSync(join(folder, "readme.ts"), `${code}\nconsole.log(messages.length, step.terminated);\n`);
+    writeFileSync(join(folder, "readme.ts"), code);
     const flags = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2023", "readme.ts"];
     const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
     const compiled = spawnSync(process.execPath, [tsc, "--ignoreConfig", ...flags], { cwd: folder, encoding: "utf8" });
     expect(compiled.stdout).toBe("");
     writeFileSync(join(folder, "readme.mjs"), readFileSync(join(folder, "readme.ts")));
     const { stdout } = spawnSync(process.execPath, ["readme.mjs"], { cwd: folder, encoding: "utf8" });
-    expect(stdout).toMatch(/^1 (true|false)$/m);
+    expect(stdout).toContain("over, success true");
   });
 
   test("is imported by a program", () => {

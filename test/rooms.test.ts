@@ -1,10 +1,11 @@
-/** The house rules: a room imports only from rooms below it, and the package's entries agree with its tree. */
+/** The house rules: a room imports only from rooms below it, worlds see the public contract alone, and the package's entries agree with its tree. */
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 
 const root = resolve(import.meta.dirname, "..");
 const src = join(root, "src");
+const worlds = join(root, "worlds");
 
 /** From the top of the house to the bottom; rooms on one floor do not import each other. */
 const floors = [
@@ -23,7 +24,7 @@ const floors = [
 ];
 const floorOf = new Map(floors.flatMap((rooms, floor) => rooms.map((room) => [room, floor] as const)));
 
-const isTest = (file: string) => /\.(test|prove)\.ts$/.test(file);
+const isTest = (file: string) => /(\.(test|prove)|\/test-[\w-]+)\.ts$/.test(file);
 
 function filesUnder(folder: string): string[] {
   return readdirSync(folder).flatMap((name) => {
@@ -55,7 +56,7 @@ describe("the house", () => {
       if (floor === undefined || isTest(file)) continue;
       for (const target of importsOf(file)) {
         const other = roomOf(target);
-        if (other === room || other === "index.ts") continue;
+        if (other === room || other === "index.ts" || target.startsWith(worlds)) continue;
         const below = (floorOf.get(other) ?? -1) > floor;
         if (!below) wrong.push(`${relative(root, file)} imports ${relative(root, target)}`);
       }
@@ -66,6 +67,30 @@ describe("the house", () => {
   test("only the command line imports the package's own entry", () => {
     const users = filesUnder(src).filter((file) => roomOf(file) !== "cli" && !isTest(file));
     expect(users.filter((file) => importsOf(file).includes(join(src, "index.ts")))).toEqual([]);
+  });
+
+  test("worlds import only the index files of core, images and envs", () => {
+    const contract = ["core", "images", "envs"].map((room) => join(src, room, "index.ts"));
+    const wrong = filesUnder(worlds)
+      .filter((file) => !isTest(file))
+      .flatMap((file) =>
+        importsOf(file)
+          .filter((target) => !target.startsWith(worlds) && !contract.includes(target))
+          .map((target) => `${relative(root, file)} imports ${relative(root, target)}`),
+      );
+    expect(wrong).toEqual([]);
+  });
+
+  test("only entries know the worlds: the front door, the workers and the command line", () => {
+    const users = filesUnder(src).filter(
+      (file) => !isTest(file) && importsOf(file).some((target) => target.startsWith(worlds)),
+    );
+    expect(users.map((file) => relative(src, file)).sort()).toEqual([
+      "cli/main.ts",
+      "index.ts",
+      "rollout/env-worker.ts",
+      "train/demo-worker.ts",
+    ]);
   });
 
   test("core depends on nothing but Node", () => {

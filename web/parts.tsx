@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import type { Maybe, NewestMetrics, RunListItem, TrajectoryRow, TurnRecord } from "../src/viewer/api.ts";
 import type { Mark } from "./chart.tsx";
-import { isNumber, percent, STATUS_WORDS, signed } from "./format.ts";
+import { isNumber, number, percent, STATUS_WORDS, signed } from "./format.ts";
 import { type Loaded, useSource } from "./use.ts";
 
 /** A picture by its hash, drawn with hard pixels. Says so where it is not stored. */
@@ -92,6 +92,22 @@ export function endWords(end: string): string {
 
 export function Status({ status }: { status: RunListItem["status"] }) {
   return <span class={`status ${status}`}>{STATUS_WORDS[status]}</span>;
+}
+
+/** How many episodes the newest figures asked for, and what became of them; runs of older versions do not say. */
+export function Episodes({ metrics, of }: { metrics: NewestMetrics; of: "eval" | "train" }) {
+  const [asked, played, failed] = [metrics[`${of}/asked`], metrics[`${of}/episodes`], metrics[`${of}/failed`] ?? 0];
+  if (!isNumber(asked) || !isNumber(played)) return null;
+  const lost = (["floor", "random", "ceiling"] as const).flatMap((name) => {
+    const count = metrics[`eval/${name}_failed`] ?? 0;
+    return of === "eval" && count > 0 ? [`, ${name}: ${number(count)} failed`] : [];
+  });
+  return (
+    <small class={failed > 0 || lost.length > 0 ? "episodes bad" : "episodes"}>
+      {number(asked)} episodes asked, {number(played)} played, {number(failed)} failed
+      {lost}
+    </small>
+  );
 }
 
 /** Floor, random play and ceiling, where they were measured. */

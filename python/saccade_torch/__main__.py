@@ -14,7 +14,7 @@ import torch
 from .errors import ConfigError
 from .learner import Settings
 from .ranks import follow, join, tell
-from .server import Server, end_with_parent
+from .server import LEAST_KEY, Server, end_with_parent
 from .worker import Worker
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=sorted(DTYPES), help="what is computed in; bfloat16 on CUDA, float32 elsewhere")
     parser.add_argument("--pack-tokens", type=int, help="tokens in one pass of the learner; lower it when memory runs out")
     parser.add_argument("--cache-bytes", type=int, help="most bytes of keys and values of one sampler")
+    parser.add_argument("--frame-bytes", type=int, help="most bytes of frames that are kept for calls to name")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, help="compile layers one by one; on where CUDA is")
     parser.add_argument("--checkpointing", action="store_true", help="compute activations again instead of keeping them")
     parser.add_argument("--offload", action="store_true", help="keep 32-bit weights, gradients and the optimizer's state in host memory")
@@ -35,8 +36,8 @@ def main() -> None:
     parser.add_argument("--with-parent", action="store_true", help="end when standard input closes")
     given = parser.parse_args()
     key = os.environ.get("SACCADE_TORCH_KEY", "")
-    if not key:
-        sys.exit("SACCADE_TORCH_KEY is not set: choose a long random key and give it to both sides.")
+    if len(key) < LEAST_KEY:
+        sys.exit(f"SACCADE_TORCH_KEY has {len(key)} characters: choose a random key of at least {LEAST_KEY} and give it to both sides.")
     torch.set_float32_matmul_precision("highest")
     settings = Settings.default()
     if given.device is not None:
@@ -62,13 +63,13 @@ def main() -> None:
 
 
 async def serve(settings: Settings, key: str, given: argparse.Namespace, ranks: int) -> None:
-    server = Server(Worker(settings, given.cache_bytes, ranks), key)
+    server = Server(Worker(settings, given.cache_bytes, ranks, given.frame_bytes), key)
     loop = asyncio.get_running_loop()
     if given.with_parent:
         end_with_parent(lambda: loop.call_soon_threadsafe(server.stopping.set))
 
     def announce(port: int) -> None:
-        print(json.dumps({"port": port, "instance": server.instance}), flush=True)
+        print(json.dumps({"port": port, "instance": server.instance, "frameBytes": server.worker.frames.most_bytes}), flush=True)
 
     try:
         await server.serve(given.host, given.port, announce)

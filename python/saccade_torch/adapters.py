@@ -29,7 +29,7 @@ class LoraSpec:
     rank: int
     alpha: float
     targets: tuple[str, ...] | None = None
-    """Which linear layers, by the last part of their name; none: all."""
+    """Which linear layers, by their name or its last parts, as PEFT does; none: all."""
     scaling: float | None = None
     """alpha / rank unless an adapter says otherwise."""
 
@@ -53,10 +53,10 @@ def add_adapter(network: Network, spec: LoraSpec, freeze: Freeze | None, seed: i
     if spec.rank < 1:
         raise ConfigError(f"LoRA rank must be a whole number ≥ 1, got {spec.rank}.")
     modules = linear_modules(network)
-    known = {last_part(name) for name in modules}
     for target in spec.targets or ():
-        if target not in known:
-            raise ConfigError(f'LoRA target "{target}" names no linear layer. The names are {", ".join(sorted(known))}.')
+        if not any(matches(target, name) for name in modules):
+            known = sorted({last_part(name) for name in modules})
+            raise ConfigError(f'LoRA target "{target}" names no linear layer. The names are {", ".join(known)}.')
     for parameter in network.parameters():
         parameter.requires_grad_(False)
     if network.score is not None:
@@ -65,7 +65,7 @@ def add_adapter(network: Network, spec: LoraSpec, freeze: Freeze | None, seed: i
     for name, module in modules.items():
         sees = name.startswith(VISION_PREFIX)
         held = sees if freeze == "vision" else not sees if freeze == "language" else False
-        if held or (spec.targets is not None and last_part(name) not in spec.targets):
+        if held or (spec.targets is not None and not any(matches(target, name) for target in spec.targets)):
             continue
         adapted = LoraLinear(module, spec.rank, spec.scaling or spec.alpha / spec.rank)
         first = lora_a(f"{ADAPTER_PREFIX}{name}.lora_A.weight", spec.rank, module.in_features, seed)
@@ -117,10 +117,15 @@ def read_adapter(folder: Path) -> tuple[LoraSpec, str | None, dict[str, Tensor]]
         raise DataError(f"{file}: DoRA, biases and ranks that differ by layer are not supported. Train a plain LoRA.")
     tensors = load_file(str(folder / WEIGHTS))
     suffix = ".lora_A.weight"
-    targets = {last_part(name.removesuffix(suffix)) for name in tensors if name.endswith(suffix)}
+    # Whole names: a tower that was frozen may name its layers as the language part does.
+    targets = {name.removesuffix(suffix).removeprefix(ADAPTER_PREFIX) for name in tensors if name.endswith(suffix)}
     rank, alpha = found["r"], found["lora_alpha"]
     scaling = alpha / rank**0.5 if found.get("use_rslora") else alpha / rank
     return LoraSpec(rank, alpha, tuple(sorted(targets)), scaling), found.get("base_model_name_or_path"), tensors
+
+
+def matches(target: str, module: str) -> bool:
+    return module == target or module.endswith(f".{target}")
 
 
 def last_part(name: str) -> str:

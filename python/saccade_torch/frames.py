@@ -99,10 +99,13 @@ def _table(format: PatchFormat, device: torch.device) -> Tensor:
     return ((values.float() - mean) / deviation).to(device)
 
 
-class FrameStore:
-    """Frames by key; the least recently used go first. Safe to use from several threads."""
+FRAME_BYTES = 4 * 1024**3
 
-    def __init__(self, most_bytes: int = 4 * 1024**3) -> None:
+
+class FrameStore:
+    """Frames by key; the least recently used go first. Safe to use from several threads. Clients send what shows more of them in pieces."""
+
+    def __init__(self, most_bytes: int = FRAME_BYTES) -> None:
         self.most_bytes = most_bytes
         self.bytes = 0
         self._frames: OrderedDict[str, Frame] = OrderedDict()

@@ -1,6 +1,6 @@
 """Keys and values of sequences: [layers][slots, length, heads, d]. A sequence owns a slot between its turns; when slots run short, the sequence
 that waited longest gives up its own. All slots are as long as the longest sequence needed so far, in powers of two; there are as many as were needed
-at once, up to a number of bytes.
+at once, up to a number of bytes. Nothing is taken before the first sequence: a model that only scores never samples.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class KvCache:
 
     @staticmethod
     def of(network: Network, most_bytes: int | None = None) -> KvCache:
-        cache = KvCache(network, most_bytes or MOST_BYTES.get(network.device.type, MOST_BYTES["cpu"]))
-        cache._allocate(cache._smallest, 0, FEWEST.get(network.device.type, FEWEST["cpu"]))
-        return cache
+        return KvCache(network, most_bytes or MOST_BYTES.get(network.device.type, MOST_BYTES["cpu"]))
 
     def take(self, sequence: str, signature: np.ndarray) -> Held | None:
         """A slot for a new sequence, or none while all are in use."""
+        if self.slots == 0:
+            self._allocate(self._smallest, 0, FEWEST.get(self.network.device.type, FEWEST["cpu"]))
         if not self.free and self.slots < self._most(self.length):
             self._allocate(self.length, self.length, 4 * self.slots)
         if not self.free:

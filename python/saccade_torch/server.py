@@ -26,9 +26,11 @@ import torch
 from aiohttp import web
 
 from . import __version__, wire
-from .errors import ConfigError, SaccadeError
+from .errors import ConfigError, DataError, SaccadeError
 from .worker import Worker
 
+LEAST_KEY = 16
+"""Characters."""
 FOLDER_OPS = ("open_learner", "open_sampler", "export", "checkpoint", "restore")
 SAMPLER_OPS = ("abort", "score", "offer", "give", "release", "close_sampler")
 MOST_BODY = 2 * 1024**3
@@ -58,7 +60,8 @@ class Server:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(), self.key.encode()):
+        # Bytes that are no UTF-8 arrive as lone surrogates.
+        if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.key.encode("utf-8", "surrogateescape")):
             return reply({"error": {"name": "ConfigError", "message": "The key is wrong. Set SACCADE_TORCH_KEY to the worker's key."}}, 401)
         try:
             return await handler(request)
@@ -78,6 +81,7 @@ class Server:
                 "torch": torch.__version__,
                 "device": str(settings.device) if settings.device.type == "cpu" else torch.cuda.get_device_name(settings.device),
                 "dtype": str(settings.compute).removeprefix("torch."),
+                "frameBytes": self.worker.frames.most_bytes,
                 "stats": self.worker.stats(),
             }
         )
@@ -90,12 +94,14 @@ class Server:
     async def _call(self, request: web.Request) -> web.StreamResponse:
         given, frames = wire.read_request(await whole(request))
         self.worker.frames.put(frames)
-        op = given["op"]
+        op = given.get("op")
+        if not isinstance(op, str):
+            raise DataError("A call names its op.")
         if given.get("instance") not in (None, self.instance):
             # Numbers of learners and samplers begin anew with each process.
             return reply({"error": {"name": "OtherInstance", "message": "This worker was started anew."}}, 409)
         if op in FOLDER_OPS:
-            given |= {name: self._place(given[name]) for name in ("folder", "base") if given.get(name)}
+            given |= {name: self._place(given[name], name) for name in ("folder", "base") if given.get(name)}
         if op == "sample":
             return await self._sample(request, given)
         if op in SAMPLER_OPS:
@@ -156,7 +162,9 @@ class Server:
     def _file(self, request: web.Request) -> Path:
         return self._inside(self.scratch / request.match_info["bundle"] / request.match_info["path"])
 
-    def _place(self, folder: str) -> str:
+    def _place(self, folder: object, name: str) -> str:
+        if not isinstance(folder, str):
+            raise DataError(f"{name} is a path, not {type(folder).__name__}.")
         return str(self._inside(self.scratch / folder.removeprefix(BUNDLE))) if folder.startswith(BUNDLE) else folder
 
     def _inside(self, path: Path) -> Path:

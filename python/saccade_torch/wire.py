@@ -34,8 +34,19 @@ def unpack(data: bytes | memoryview) -> Any:
 
 def read_request(data: bytearray) -> tuple[dict[str, Any], list[Frame]]:
     """The head of a request, and the pictures behind it, whose bytes stay where they came in."""
+    try:
+        return split_request(data)
+    except SaccadeError:
+        raise
+    except Exception as problem:
+        raise DataError(f"The request can't be read ({type(problem).__name__}: {problem}). Use the same version of saccade on both sides.") from None
+
+
+def split_request(data: bytearray) -> tuple[dict[str, Any], list[Frame]]:
     behind = 4 + int.from_bytes(data[:4], "little")
     head = unpack(memoryview(data)[4:behind])
+    if not isinstance(head, dict):
+        raise DataError("The head of a request is a map.")
     frames = []
     named = head.pop("frames")
     # One tensor for all: making one of a buffer takes longer than cutting it.

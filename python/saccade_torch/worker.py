@@ -16,7 +16,7 @@ from . import wire
 from .adapters import LoraSpec
 from .draw import SamplingParams
 from .errors import EngineError, SaccadeError
-from .frames import FrameStore
+from .frames import FRAME_BYTES, FrameStore
 from .learner import Learner, Settings, open_frozen
 from .network import Tokens
 from .ranks import Leader, tell
@@ -81,11 +81,11 @@ class SamplerEntry:
 
 
 class Worker:
-    def __init__(self, settings: Settings, cache_bytes: int | None = None, ranks: int = 1) -> None:
+    def __init__(self, settings: Settings, cache_bytes: int | None = None, ranks: int = 1, frame_bytes: int | None = None) -> None:
         self.settings = settings
         self.ranks = ranks
         self.cache_bytes = cache_bytes
-        self.frames = FrameStore()
+        self.frames = FrameStore(frame_bytes or FRAME_BYTES)
         self.learners: dict[int, LearnerEntry] = {}
         self.samplers: dict[int, SamplerEntry] = {}
         self.offers: dict[int, Offer] = {}

@@ -15,7 +15,7 @@ from transformers import AutoModelForImageTextToText
 
 from saccade_torch.adapters import LoraSpec
 from saccade_torch.errors import ConfigError, DataError
-from saccade_torch.learner import Learner, Settings, open_frozen
+from saccade_torch.learner import Learner, Settings, adapter_parameters, open_frozen
 
 SETTINGS = Settings(DEVICE)
 PPO = {"name": "ppo", "clipLow": 0.8, "clipHigh": 1.28, "dualClip": 3, "entropy": 0.01, "kl": {"coefficient": 0.1, "estimator": "k3"}}
@@ -125,6 +125,19 @@ def test_transformers_loads_what_is_exported(folders, tmp_path, kind):
     model, report = AutoModelForImageTextToText.from_pretrained(tmp_path / "model", output_loading_info=True)
     assert not report["missing_keys"] and not report["unexpected_keys"]
     close({name: p.detach().to(DEVICE) for name, p in model.named_parameters()}, weights(learner), 0)
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "qwen25-untied"])
+@pytest.mark.parametrize("freeze", [None, "vision", "language"])
+def test_an_adapter_opens_whatever_was_frozen_beside_it(folders, tmp_path, kind, freeze):
+    """The tower of Qwen2.5-VL names its layers as the language part does."""
+    learner = Learner(folders[kind], SETTINGS, lora=LoraSpec(2, 8), freeze=freeze)
+    for _ in range(2):
+        learner.forward_backward(batch(), PPO)
+        learner.step(ADAMW)
+    learner.export(str(tmp_path / "adapter"))
+    opened = open_frozen(str(tmp_path / "adapter"), SETTINGS)
+    close(*({name: p.detach() for name, p in adapter_parameters(one).items()} for one in (opened, learner.network)), 0)
 
 
 def test_peft_and_we_read_an_adapter_the_same(folders, tmp_path):

@@ -41,6 +41,15 @@ def run(sampler: Sampler) -> None:
         sampler.tick()
 
 
+def test_who_only_scores_takes_no_cache(learner):
+    """A reference model is a sampler that never samples."""
+    sampler = sampler_of(learner)
+    scored = sampler.score([datum(1, 1)])
+    assert len(scored) == 1 and not sampler.cache.keys and sampler.cache.slots == 0
+    assert len(sample(sampler, "one", tokens(1, 1)).ids) > 0
+    assert sampler.cache.slots > 0
+
+
 def sample(sampler: Sampler, sequence: str, row: Tokens, **params) -> Sample:
     box = ask(sampler, sequence, row, **params)
     run(sampler)
@@ -106,13 +115,12 @@ def test_siblings_share_the_prompt_and_each_frame_is_encoded_once(learner):
 
 def test_slots_that_run_short_evict_the_one_that_waited_longest(learner):
     sampler = sampler_of(learner, cache_bytes=1)
-    assert sampler.cache.slots == 1
     rows = [tokens(seed, 1) for seed in range(3)]
     wanted = [sample(sampler_of(learner), "x", row, seed=i).ids for i, row in enumerate(rows)]
     boxes = [ask(sampler, f"sequence {i}", row, seed=i) for i, row in enumerate(rows)]
     run(sampler)
     assert [box[0].ids for box in boxes] == wanted
-    assert list(sampler.cache.held) == ["sequence 2"]
+    assert sampler.cache.slots == 1 and list(sampler.cache.held) == ["sequence 2"]
 
 
 def test_the_cache_grows_and_keeps_what_it_holds(learner):

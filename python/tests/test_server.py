@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -19,7 +20,7 @@ from saccade_torch import wire
 from saccade_torch.learner import ARRAYS, Datum, Learner, Settings
 from saccade_torch.network import Tokens
 
-KEY = "a key for tests"
+KEY = "a long key for tests"
 ADAMW = {"name": "adamw", "learningRate": 1e-2}
 
 
@@ -83,6 +84,33 @@ def client():
 
 def test_without_the_key_nothing_is_answered(client):
     assert wire.unpack(client.send("GET", "/health", key="another"))["error"]["name"] == "ConfigError"
+    assert wire.unpack(client.send("GET", "/health"))["device"] == "cpu"
+
+
+@pytest.mark.parametrize("header", [b"Bearer \xff\xfe", b"Bearer " + "schl\u00fcssel".encode(), b"Bearer", b"", b"Basic YTpi", b"Bearer " + KEY.encode() + b"\xff"])
+def test_a_malformed_key_is_a_wrong_key(client, header):
+    host, port = client.root.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: " + header + b"\r\n\r\n")
+        said = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert said.startswith(b"HTTP/1.1 401") and b"The key is wrong" in said and b"Traceback" not in said
+
+
+@pytest.mark.parametrize("key", ["", "x", "fifteen letters"])
+def test_no_worker_starts_with_a_key_that_can_be_guessed(key):
+    environment = {**os.environ, "SACCADE_TORCH_KEY": key}
+    command = [sys.executable, "-m", "saccade_torch", "--device", "cpu", "--host", "0.0.0.0"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent.parent, env=environment, stdin=subprocess.DEVNULL, timeout=60)
+    assert ended.returncode == 1 and "SACCADE_TORCH_KEY" in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_a_body_that_is_none_of_ours_is_refused_in_words(client):
+    head = wire.pack({"op": "x", "frames": [{"key": "a"}]})
+    bodies = [b"", b"\x00", b"\xff\xff\xff\xff", wire.pack([]), b"\x01\x00\x00\x00\xc0", len(head).to_bytes(4, "little") + head, b"\x04\x00\x00\x00" + b"\x91" * 4]
+    bodies += [wire.request({}), wire.request({"op": ["x"]}), wire.request({"op": "open_learner", "folder": 3})]
+    for body in bodies:
+        error = wire.unpack(client.send("POST", "/call", body))["error"]
+        assert (error["name"], "Traceback" in error["message"]) == ("DataError", False), body
     assert wire.unpack(client.send("GET", "/health"))["device"] == "cpu"
 
 

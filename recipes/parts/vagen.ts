@@ -9,7 +9,7 @@ const WORLDS = {
   sokoban: { maxTurns: 5, maxActions: 3, protocol: { name: "think", bonus: 0.1 } },
 } as const;
 
-/** PPO compares nothing, so it plays one episode of each seed, and has a critic that learns faster than the policy. */
+/** PPO compares nothing, so it plays one episode of each seed, and has a critic that learns faster than the policy, its values clipped at 0.5. */
 const ALGORITHMS = {
   grpo: { groups: 32, siblings: 8, minibatch: 256 },
   ppo: {
@@ -17,7 +17,7 @@ const ALGORITHMS = {
     siblings: 1,
     minibatch: 32,
     advantage: { name: "gae", whiten: true },
-    critic: { optimizer: { learningRate: 1e-5, beta2: 0.999, weightDecay: 0.01 } },
+    critic: { optimizer: { learningRate: 1e-5, beta2: 0.999, weightDecay: 0.01 }, clip: 0.5 },
   },
 } as const satisfies Record<string, Partial<RecipeInput>>;
 

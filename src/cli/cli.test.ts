@@ -49,6 +49,25 @@ describe("saccade play", () => {
     expect(stdout).toContain("Success");
   });
 
+  test("shows control characters of an environment instead of obeying them, also in its errors", () => {
+    writeFileSync(
+      join(folder, "evil.ts"),
+      `import { assistant, defineEnv, text, user } from "saccade";
+const evil = "\\x1b]0;owned\\x07\\x1b[2J\\x9b2Jhello";
+export default defineEnv({ id: "evil", summary: "", create: () => ({
+  reset: (seed) => { if (seed === 1) throw new Error(evil); return [user(text(evil))]; },
+  step: () => ({ observation: [user(text(evil))], rewards: [], terminated: true, truncated: false, info: { parsed: false, actions: [], executed: 0 } }),
+}) });`,
+    );
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: what must not be printed
+    const control = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/;
+    for (const args of [[], ["--json"], ["--seed", "1"]]) {
+      const { stdout, stderr } = saccade(["play", "./evil.ts", ...args], "x\n");
+      expect([args, stdout + stderr]).toEqual([args, expect.stringContaining("hello")]);
+      expect([args, control.exec(stdout + stderr)]).toEqual([args, null]);
+    }
+  });
+
   test("lets the model that comes with Saccade play, with the options it was trained with", () => {
     const ends = [0, 1, 2, 3, 4, 5].map((seed) => {
       const args = ["play", "maze_2d/easy", "--agent", "maze-2d", "--greedy", "--seed", `${seed}`];
@@ -209,7 +228,13 @@ describe("saccade vllm", () => {
     const nowhere = saccade(["vllm", "start", "nowhere"]);
     expect(nowhere.status).not.toBe(0);
     expect(nowhere.stderr).toMatch(/no folder nowhere/);
-    const none = saccade(["vllm", "start", ".", "--python", process.execPath]);
+    const none = saccade([
+      "vllm",
+      "start",
+      join(import.meta.dirname, "../../models/maze-2d"),
+      "--python",
+      process.execPath,
+    ]);
     expect(none.status).not.toBe(0);
     expect(none.stderr.trim().split("\n").length).toBe(1);
     expect(none.stderr).toMatch(/no Python that runs/);

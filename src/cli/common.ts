@@ -2,6 +2,7 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { ConfigError } from "../core/index.ts";
+import { checkEntry, checkSettingName } from "../core/settings.ts";
 
 /** Exit codes that scripts can use. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
@@ -12,19 +13,32 @@ export function parseSettings(pairs: readonly string[]): Record<string, unknown>
   for (const pair of pairs) {
     const at = pair.indexOf("=");
     if (at < 1) throw new ConfigError(`--set takes key=value, got "${pair}".`);
-    const keys = pair.slice(0, at).split(".");
-    const last = keys.pop() as string;
+    const names = pair.slice(0, at).split(".");
+    for (const name of names) checkSettingName(name, `--set ${pair}`);
+    const last = names.pop() as string;
     let target = settings;
-    for (const key of keys) {
-      target[key] ??= {};
-      const inner = target[key];
+    for (const [depth, name] of names.entries()) {
+      if (Array.isArray(target)) checkEntry(name, target.length, names.slice(0, depth).join("."));
+      target[name] ??= {};
+      const inner = target[name];
       if (typeof inner !== "object" || inner === null)
-        throw new ConfigError(`--set ${pair}: "${key}" has a value already.`);
+        throw new ConfigError(`--set ${pair}: "${name}" has a value already.`);
       target = inner as Record<string, unknown>;
     }
-    target[last] = parseValue(pair.slice(at + 1));
+    if (Array.isArray(target)) checkEntry(last, target.length, names.join("."));
+    const value = parseValue(pair.slice(at + 1));
+    checkNamesIn(value, `--set ${pair}`);
+    target[last] = value;
   }
   return settings;
+}
+
+function checkNamesIn(value: unknown, setting: string): void {
+  if (typeof value !== "object" || value === null) return;
+  for (const [name, inner] of Object.entries(value)) {
+    if (name !== "") checkSettingName(name, setting);
+    checkNamesIn(inner, setting);
+  }
 }
 
 /** JSON, or text. */

@@ -6,8 +6,8 @@ export function envsCommand(): Command {
   return new Command("envs")
     .description("list the environments")
     .option("--json", "one JSON array with options and defaults")
-    .action((flags: { json?: boolean }) => {
-      const envs = listEnvs();
+    .action(async (flags: { json?: boolean }) => {
+      const envs = await listEnvs();
       if (flags.json) {
         process.stdout.write(`${JSON.stringify(envs, null, 2)}\n`);
         return;

@@ -106,7 +106,7 @@ describe("An error is one line", () => {
     ],
     ["a missing world", 2, /There is no file .*nope.ts/, "play", "./nope.ts"],
     ["a bug in a world", 1, /my bug .*--debug shows where/, "play", "./throws.ts"],
-    ["no model", 2, /Name a Hugging Face model folder/, "model", "info", "nope"],
+    ["no model", 2, /There is no model in nope/, "model", "info", "nope"],
     ["no demonstrations", 2, /There is no file nope.jsonl/, "sft", "preset:nano", "--data", "nope.jsonl"],
     ["demonstrations that are none", 1, /d.jsonl:1: not JSON/, "sft", "preset:nano", "--data", "d.jsonl"],
     ["no folder of runs", 2, /There is no folder nope/, "runs", "nope"],
@@ -255,9 +255,9 @@ describe("saccade eval", () => {
     );
     expect(status).toBe(EXIT.usage);
     const said = stderr.trim().split("\n");
-    expect(said).toHaveLength(2);
-    expect(said[0]).toMatch(/ECONNREFUSED.*trying again/);
-    expect(said[1]).toMatch(/^saccade: http.* can't be asked: .*ECONNREFUSED/);
+    expect(said.filter((line) => line.includes("trying again"))).toHaveLength(1);
+    expect(stderr).toMatch(/ECONNREFUSED.*trying again/);
+    expect(said.at(-1)).toMatch(/^saccade: http.* can't be asked: .*ECONNREFUSED/);
     expect(stdout).toBe("");
   });
 });

@@ -106,7 +106,7 @@ describe("saccade eval", () => {
   test("episodes that failed for our reasons make it end with 1", async () => {
     server.script = () => ({ status: 400, message: "unknown parameter" });
     expect(await saccadeEval(...LAKE)).toBe(EXIT.failed);
-    expect(printed).toContain("**Not complete**: 4 episodes failed for our reasons");
+    expect(printed).toContain("**Not complete**: of 4 episodes 4 failed for our reasons");
     expect(printed).toContain("4 × The agent failed in turn 1: HTTP 400: unknown parameter");
   });
 
@@ -129,7 +129,7 @@ describe("saccade eval", () => {
     vi.spyOn(performance, "now").mockImplementation(() => clock);
     const said = vi.mocked(process.stderr.write);
     const left = () =>
-      said.mock.calls.map(([text]) => /eval .*\d+\/4, .* s left/.exec(String(text))?.[0]).find(Boolean);
+      said.mock.calls.map(([text]) => /eval: episodes \d+\/4, .* s left/.exec(String(text))?.[0]).find(Boolean);
     const play = (last: number) => {
       let calls = 0;
       server.script = () => {
@@ -141,10 +141,12 @@ describe("saccade eval", () => {
       return saccadeEval(...LAKE, "--max-turns", "1", "--concurrency", "1");
     };
     expect(await play(2)).toBe(EXIT.interrupted);
-    expect(left()).toMatch(/1\/4, 15 s left$/);
+    // Something is said before anything is played.
+    expect(String(said.mock.calls[0]?.[0])).toBe("eval: opening environments 0 s\n");
+    expect(left()).toMatch(/1\/4, .*about 15 s left$/);
     said.mockClear();
     expect(await play(Number.POSITIVE_INFINITY)).toBe(EXIT.ok);
-    expect(left()).toMatch(/2\/4, 10 s left$/);
+    expect(left()).toMatch(/2\/4, .*about 10 s left$/);
   });
 
   test("files of episodes are played row by row: tickets, a plan, and records with the environment that plays them", async () => {

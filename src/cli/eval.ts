@@ -4,6 +4,7 @@
  */
 import { Command, Option } from "commander";
 import { ConfigError } from "../core/index.ts";
+import { printable, printableJson } from "../core/printable.ts";
 import type { EngineConfig } from "../engine/index.ts";
 import type { Source } from "../envs/index.ts";
 import {
@@ -14,8 +15,10 @@ import {
   evaluationPresets,
   type Price,
 } from "../evaluate/index.ts";
-import { collect, EXIT, envOptions, Progress, wholeNumber } from "./common.ts";
+import { failureLines } from "../run/index.ts";
+import { collect, EXIT, envOptions, wholeNumber } from "./common.ts";
 import { ENGINE_FLAG } from "./engine.ts";
+import { EvalProgress } from "./eval-progress.ts";
 
 export type EvalFlags = {
   env: string[];
@@ -91,19 +94,19 @@ export async function runEval(model: string, flags: EvalFlags): Promise<number> 
     interrupt.abort(new Error("interrupted"));
   };
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  const progress = new EvalProgress();
   try {
-    const started = performance.now();
-    let progress: Progress | undefined;
     const { report, markdown, folder } = await evaluateModel({
       ...evaluationOptions(model, flags),
       signal: interrupt.signal,
-      onTrouble: (reason) => process.stderr.write(`${model}: ${reason}; trying again\n`),
-      onEpisode(result, { done, total }) {
-        progress ??= new Progress("eval", total, { before: done - (result.scored ? 1 : 0), started });
-        progress.update(done, note(result));
-      },
+      onTrouble: (reason) => process.stderr.write(`${model}: ${printable(reason)}; trying again\n`),
+      onProgress: (phase, done, total) => progress.see(phase, done, total),
+      onEpisode: (result, { done, total }) => progress.see("play", done, total, note(result)),
     });
-    process.stdout.write(flags.json ? `${JSON.stringify({ ...report, folder }, null, 2)}\n` : markdown);
+    progress.close();
+    if (report.failure !== undefined)
+      process.stderr.write(`An episode failed. ${printable(failureLines(report.failure).join("\n"))}\n`);
+    process.stdout.write(flags.json ? `${printableJson({ ...report, folder }, 2)}\n` : printable(markdown));
     process.stderr.write(`Report and episodes: ${folder} (saccade view ${folder})\n`);
     if (interrupt.signal.aborted) return EXIT.interrupted;
     return report.complete ? EXIT.ok : EXIT.failed;
@@ -111,6 +114,7 @@ export async function runEval(model: string, flags: EvalFlags): Promise<number> 
     if (!interrupt.signal.aborted) throw error;
     return EXIT.interrupted;
   } finally {
+    progress.close();
     process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
   }
 }

@@ -4,6 +4,7 @@
  */
 import { CommanderError } from "commander";
 import { errorMessage, SaccadeError } from "../core/index.ts";
+import { printable } from "../core/printable.ts";
 import { EXIT } from "./common.ts";
 
 /** What the file system's codes mean to somebody who typed a path. */
@@ -25,7 +26,7 @@ export function explainFailure(error: unknown, debug: boolean): { text: string; 
   if (error instanceof CommanderError) return { text: "", code: error.exitCode === 0 ? EXIT.ok : EXIT.usage };
   const code = error instanceof SaccadeError && error.name === "ConfigError" ? EXIT.usage : EXIT.failed;
   const stack = debug && error instanceof Error && error.stack ? `${error.stack}\n` : "";
-  return { text: `saccade: ${describe(error, debug)}\n${stack}`, code };
+  return { text: printable(`saccade: ${describe(error, debug)}\n${stack}`), code };
 }
 
 function describe(error: unknown, debug: boolean): string {

@@ -3,6 +3,7 @@
  * line per event. Written to stderr, so that stdout stays for results.
  */
 import type { Image } from "../core/index.ts";
+import { printable } from "../core/printable.ts";
 import { rangeOf } from "../core/range.ts";
 import { halfBlocks } from "../images/index.ts";
 import type { RunEvent } from "../run/index.ts";
@@ -28,6 +29,8 @@ export class LiveView {
   #lines = 0;
   #painted = 0;
   #last: RunEvent | undefined;
+  /** The newest step and the newest evaluation. */
+  readonly #counts = new Map<RunEvent["kind"], RunEvent>();
 
   /** `warm`: updates of the warm start, `steps`: of reinforcement learning. */
   constructor(warm: number, steps: number) {
@@ -40,7 +43,9 @@ export class LiveView {
     this.#frame = frame;
   }
 
-  see(event: RunEvent): void {
+  see({ message, ...seen }: RunEvent): void {
+    // What a server or an environment said may be part of it.
+    const event: RunEvent = message === undefined ? seen : { ...seen, message: printable(message) };
     for (const [name, value] of Object.entries(event.metrics)) {
       const values = this.#series.get(name) ?? [];
       values.push(value);
@@ -48,8 +53,9 @@ export class LiveView {
     }
     if (event.kind === "alarm" && event.message !== undefined) this.#alarms.push(event.message);
     if (event.kind === "sft" || event.kind === "train") this.#last = event;
+    if (event.kind === "train" || event.kind === "eval") this.#counts.set(event.kind, event);
     if (!this.#terminal) this.#print(event);
-    else if (event.kind === "note") this.#above(event.message ?? "");
+    else if (event.kind === "note" || event.kind === "failure") this.#above(wordsOf(event));
     else if (performance.now() - this.#painted > 100) this.#paint();
   }
 
@@ -57,14 +63,14 @@ export class LiveView {
     if (this.#terminal) this.#paint();
   }
 
-  #print({ kind, step, metrics, message }: RunEvent): void {
+  #print(event: RunEvent): void {
+    const { kind, step, metrics, message } = event;
     const seconds = ((performance.now() - this.#started) / 1000).toFixed(0).padStart(4);
     if (kind === "sft" && step % 25 !== 0 && step !== this.#warm) return;
-    const words =
-      message ??
-      LINE[kind]
-        ?.flatMap((name) => (metrics[name] === undefined ? [] : [`${name} ${short(metrics[name])}`]))
-        .join("  ");
+    const figures = LINE[kind]?.flatMap((name) =>
+      metrics[name] === undefined ? [] : [`${name} ${short(metrics[name])}`],
+    );
+    const words = message === undefined ? [...(figures ?? []), ...episodes(event)].join("  ") : wordsOf(event);
     if (words) process.stderr.write(`${seconds} s  ${kind === "alarm" ? "ALARM" : kind} ${step}  ${words}\n`);
   }
 
@@ -87,12 +93,22 @@ export class LiveView {
           `${label.padEnd(24)} ${sparkline(values, Math.min(40, columns - 40)).padEnd(40)} ${short(values.at(-1) as number)}`,
         ];
       }),
+      ...this.#failed.map((line) => `\x1b[31m${line}\x1b[0m`),
       ...this.#alarms.slice(-2).map((message) => `\x1b[31m${message.slice(0, columns - 1)}\x1b[0m`),
       ...(this.#frame ? halfBlocks(this.#frame, { columns: 24 }).split("\n") : []),
     ];
     this.#erase();
     process.stderr.write(`${rows.join("\n")}\n`);
     this.#lines = rows.length;
+  }
+
+  /** Where episodes of the newest step or evaluation failed, how many. */
+  get #failed(): string[] {
+    return [...this.#counts.values()].flatMap((event) =>
+      (event.metrics[`${event.kind}/failed`] ?? 0) > 0
+        ? episodes(event).map((line) => `${event.kind === "eval" ? "evaluation" : "step"} ${event.step}: ${line}`)
+        : [],
+    );
   }
 
   #above(line: string): void {
@@ -105,6 +121,17 @@ export class LiveView {
   #erase(): void {
     if (this.#lines > 0) process.stderr.write(`\x1b[${this.#lines}A\x1b[0J`);
   }
+}
+
+/** `64 episodes asked, 61 played, 3 failed`; a step without failures needs no such line. */
+function episodes({ kind, metrics }: RunEvent): string[] {
+  const [asked, played, failed = 0] = ["asked", "episodes", "failed"].map((name) => metrics[`${kind}/${name}`]);
+  if (asked === undefined || (kind === "train" && failed === 0)) return [];
+  return [`${asked} episodes asked, ${played} played, ${failed} failed`];
+}
+
+function wordsOf({ kind, message = "" }: RunEvent): string {
+  return kind === "failure" ? `An episode failed. ${message}` : message;
 }
 
 const LINE: Partial<Record<RunEvent["kind"], readonly string[]>> = {

@@ -5,6 +5,7 @@ import { Command } from "commander";
 import { isPath } from "../envs/load.ts";
 import { EXIT } from "./common.ts";
 import { explainFailure } from "./failure.ts";
+import "../../worlds/register.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
   version: string;

@@ -9,6 +9,7 @@ import type { Readable, Writable } from "node:stream";
 import { Command, Option } from "commander";
 import { z } from "zod";
 import { ConfigError, type Image, ImageError, type ImageSpan, image, mixSeed, text, user } from "../core/index.ts";
+import { printable, printableJson } from "../core/printable.ts";
 import { type EngineConfig, openEngine, type Sampler } from "../engine/index.ts";
 import { decodeImage } from "../images/index.ts";
 import {
@@ -26,6 +27,7 @@ import {
   parameterShapes,
   VISION_PREFIX,
 } from "../model/index.ts";
+import { chosenModel } from "./chosen-model.ts";
 import { collect, parseSettings, wholeNumber } from "./common.ts";
 import { ENGINE_FLAG } from "./engine.ts";
 
@@ -41,7 +43,7 @@ export type ChatFlags = {
 type Streams = { readonly input: Readable; readonly output: Writable };
 
 export function modelCommand(): Command {
-  const folder = ["<folder>", "model folder (Hugging Face layout)"] as const;
+  const folder = ["<folder>", "a model folder (Hugging Face layout), or a run: its best checkpoint"] as const;
   const create = new Command("create")
     .description("write a new model with random weights, as a Hugging Face folder")
     .argument("<folder>", "folder to make")
@@ -88,8 +90,8 @@ export async function runCreate(path: string, flags: CreateFlags, output: Writab
 }
 
 export async function runInfo(path: string, flags: InfoFlags, output: Writable = process.stdout): Promise<void> {
-  const info = await describe(await loadFolder(path));
-  output.write(flags.json ? `${JSON.stringify(info, null, 2)}\n` : print(info));
+  const info = await describe(await loadFolder(await chosenModel(path)));
+  output.write(flags.json ? `${printableJson(info, 2)}\n` : printable(print(info)));
 }
 
 export async function runChat(
@@ -97,14 +99,15 @@ export async function runChat(
   flags: ChatFlags,
   { input, output }: Streams = { input: process.stdin, output: process.stdout },
 ): Promise<void> {
+  const folder = await chosenModel(path);
   let pictures = await Promise.all(flags.image.map(readPicture));
   const engine = await openEngine(flags.engine);
   try {
-    const chat = new Chat(await engine.chat(path), await engine.sampler(path), flags);
+    const chat = new Chat(await engine.chat(folder), await engine.sampler(folder), flags);
     const prompt = () => (input === process.stdin && process.stdin.isTTY ? output.write("> ") : false);
     prompt();
     for await (const line of createInterface({ input })) {
-      await chat.say(line, pictures, (piece) => output.write(piece));
+      await chat.say(line, pictures, (piece) => output.write(printable(piece)));
       output.write("\n");
       pictures = [];
       prompt();

@@ -1,15 +1,16 @@
 /** A model that plays an episode in the terminal. Apart from `play`, which otherwise starts without engines. */
 import { assistant, type Message } from "../core/index.ts";
-import type { Env } from "../envs/index.ts";
+import type { Env, Options } from "../envs/index.ts";
 import { type ModelOptions, openModel, parseModel } from "../evaluate/index.ts";
-import { readTrained, type Trained } from "../train/index.ts";
+import { optionDifferences, optionsOver, trainedAs } from "../evaluate/training.ts";
+import { findModel, readTrained, type Trained } from "../train/index.ts";
 import { parseEngine } from "./engine.ts";
 
 export type PlayerFlags = { readonly agent: string; readonly greedy?: boolean; readonly engine?: string };
 
 export type Player = {
-  /** The options of an environment that the model was trained with. */
-  optionsOf(env: string): Readonly<Record<string, unknown>>;
+  /** The options that an environment is played with: those of the model's training, and one's own. What differs from training is said on stderr. */
+  options(env: string, own: Options): Promise<Options>;
   /** Replies to what it sees, turn by turn. */
   open(env: Env, seed: number): Promise<(seen: readonly Message[]) => Promise<string>>;
   close(): Promise<void>;
@@ -17,10 +18,19 @@ export type Player = {
 
 export async function openPlayer(flags: PlayerFlags): Promise<Player> {
   const spec = parseModel(flags.agent);
-  const trained = spec.kind === "folder" ? await readTrained(spec.path) : undefined;
+  const found = spec.kind === "folder" ? await findModel(spec.path) : undefined;
+  if (found?.note !== undefined) process.stderr.write(`${found.note}\n`);
+  const trained = found && (await readTrained(found.path));
   const model = await openModel(flags.agent, modelOptions(flags, trained));
   return {
-    optionsOf: (name) => trained?.envs.find(({ env }) => env === name)?.options ?? {},
+    async options(name, own) {
+      const [known] = await trainedAs(trained, name);
+      const options = optionsOver(known?.options ?? {}, own);
+      const differing = trained === undefined ? [] : await optionDifferences(trained, name, name, options);
+      for (const { setting, training, here } of differing)
+        process.stderr.write(`not as in training: ${setting} was ${shown(training)}, is ${shown(here)}\n`);
+      return options;
+    },
     async open(env, seed) {
       const agent = model.agent({ env, seed, sibling: 0, samplingSeed: seed });
       const conversation: Message[] = [];
@@ -34,6 +44,8 @@ export async function openPlayer(flags: PlayerFlags): Promise<Player> {
     close: () => model.close(),
   };
 }
+
+const shown = (value: unknown) => (value === undefined ? "left at its default" : JSON.stringify(value));
 
 function modelOptions({ greedy, engine }: PlayerFlags, trained: Trained | undefined): ModelOptions {
   const { temperature, maxTokens } = trained?.sampling ?? {};

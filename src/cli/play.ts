@@ -6,6 +6,7 @@ import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { Command } from "commander";
 import { ConfigError, EnvError, imagesOf, isImage, type Message, NumpyRandom, textOf } from "../core/index.ts";
+import { printable, printableJson } from "../core/printable.ts";
 import { type Env, makeEnv, makeProtocol, type Step, sumRewards, WorldEnv } from "../envs/index.ts";
 import { encodeGif, halfBlocks } from "../images/index.ts";
 import { captioned, type Frame } from "./captions.ts";
@@ -63,7 +64,8 @@ async function runPlay(name: string, flags: Flags): Promise<void> {
   const player =
     agent === undefined ? undefined : await (await import("./play-model.ts")).openPlayer({ ...flags, agent });
   try {
-    const env = await makeEnv(name, { ...player?.optionsOf(name), ...envOptions(flags) });
+    const own = envOptions(flags);
+    const env = await makeEnv(name, (await player?.options(name, own)) ?? own);
     try {
       await playWith(env, player, chosen.length === 0, flags);
     } finally {
@@ -101,10 +103,10 @@ async function playOne(env: Env, replies: Replies, flags: Flags): Promise<void> 
   for (let turn = 1; ; turn++) {
     const reply = await replies(turn, seen);
     if (reply === undefined) break;
-    if (!quiet && byMachine) process.stdout.write(`> ${reply}\n`);
+    if (!quiet && byMachine) process.stdout.write(`> ${printable(reply)}\n`);
     last = await env.step(reply);
     total += sumRewards(last.rewards);
-    if (quiet) process.stdout.write(`${JSON.stringify(jsonLine(turn, flags.seed, reply, seen, last))}\n`);
+    if (quiet) process.stdout.write(`${printableJson(jsonLine(turn, flags.seed, reply, seen, last))}\n`);
     // What was played is on film already, action by action; a reply without an action is shown as it left things.
     show(last.observation, env instanceof WorldEnv && last.info.parsed ? undefined : `${turn}: (no action)`);
     seen = last.observation;
@@ -154,7 +156,7 @@ function draw(messages: readonly Message[]): string {
   const columns = Math.min(process.stdout.columns || 80, 96);
   return messages
     .flatMap((message) => message.content)
-    .map((part) => (part.type === "text" ? part.text : halfBlocks(part.image, { columns })))
+    .map((part) => (part.type === "text" ? printable(part.text) : halfBlocks(part.image, { columns })))
     .join("\n");
 }
 

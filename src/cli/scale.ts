@@ -101,16 +101,13 @@ async function runMemory(named: string[], flags: MemoryFlags): Promise<void> {
   const rows = await Promise.all(
     models.map(async (model) => {
       const size = await sizeOf(model);
-      const plan = planOf(flags, flags.gpus ?? 1);
-      const gpus = flags.gpus ?? gpusNeeded(size, plan, flags.gpuMemory * GIB);
-      const memory = gpus === undefined ? undefined : memoryOf(size, { ...plan, gpus });
-      return { model, size, gpus, memory };
+      return { model, size, ...fitted(size, flags) };
     }),
   );
   if (flags.json) {
     process.stdout.write(
       `${JSON.stringify(
-        rows.map(({ model, gpus, memory }) => ({ model, gpus, ...memory })),
+        rows.map(({ model, gpus, needs, memory }) => ({ model, gpus, needs, ...memory })),
         null,
         2,
       )}\n`,
@@ -118,12 +115,12 @@ async function runMemory(named: string[], flags: MemoryFlags): Promise<void> {
     return;
   }
   const parts = ["weights", "gradients", "moments", "activations", "sampler", "cache", "reference"] as const;
-  const lines = rows.map(({ model, size, gpus, memory }) => {
+  const lines = rows.map(({ model, size, gpus, needs, memory }) => {
     const parameters = Object.values(size.parameters).reduce((sum, count) => sum + count, 0);
     const name = `${model}${size.modelType === "qwen3_vl_moe" ? " ¹" : ""}`;
     const billions = (parameters / 1e9).toFixed(1);
     if (memory === undefined || gpus === undefined)
-      return [name, billions, "–", ...parts.map(() => "–"), "–", "–", "–"];
+      return [name, billions, "–", ...parts.map(() => "–"), "–", "–", "–", "–"];
     const fits = memory.first <= flags.gpuMemory * GIB;
     return [
       name,
@@ -133,17 +130,44 @@ async function runMemory(named: string[], flags: MemoryFlags): Promise<void> {
       `${gib(memory.first)}${fits ? "" : " !"}`,
       gib(memory.others),
       gib(memory.host),
+      needs.join(" "),
     ];
   });
-  const head = ["model", "billions", "GPUs", ...parts, "first GPU", "other GPUs", "host, each"];
+  const head = ["model", "billions", "GPUs", ...parts, "first GPU", "other GPUs", "host, each", "needs"];
   process.stdout.write(`${table(head, lines)}\n\nGiB on the first GPU, of ${flags.gpuMemory} that there are.`);
   if (rows.some(({ gpus }) => gpus === undefined))
-    process.stdout.write(
-      " –: more GPUs do not help, since the sampler's weights or one pass alone are too much; try --sampler apart, --checkpointing, --pack-tokens.",
-    );
+    process.stdout.write(" –: neither more GPUs nor these settings help.");
   if (rows.some(({ size }) => size.modelType === "qwen3_vl_moe"))
     process.stdout.write(" ¹ Experts are not run by our worker: the other road of docs/scale.md.");
   process.stdout.write("\n");
+}
+
+/** Settings that make a model fit where it otherwise would not, each with those before it: the cheapest first. */
+const RELIEFS: readonly { readonly flag: string; readonly change: Partial<MemoryFlags> }[] = [
+  { flag: "--checkpointing", change: { checkpointing: true } },
+  { flag: "--pack-tokens 8192", change: { packTokens: 8192 } },
+  { flag: "--sampler apart", change: { sampler: "apart" } },
+  { flag: "--offload", change: { offload: true } },
+];
+
+/** The fewest GPUs that suffice, with as few further settings as that takes; with `--gpus`, exactly what was asked for. */
+function fitted(size: ModelSize, flags: MemoryFlags) {
+  if (flags.gpus !== undefined) {
+    return { gpus: flags.gpus, needs: [], memory: memoryOf(size, planOf(flags, flags.gpus)) };
+  }
+  let [tried, needs]: [MemoryFlags, string[]] = [flags, []];
+  for (const relief of [undefined, ...RELIEFS]) {
+    const next = { ...tried, ...relief?.change };
+    if (relief !== undefined) {
+      // One that was asked for anyway, or a smaller pass.
+      if (JSON.stringify(next) === JSON.stringify(tried) || next.packTokens > tried.packTokens) continue;
+      [tried, needs] = [next, [...needs, relief.flag]];
+    }
+    const plan = planOf(tried, 1);
+    const gpus = gpusNeeded(size, plan, flags.gpuMemory * GIB);
+    if (gpus !== undefined) return { gpus, needs, memory: memoryOf(size, { ...plan, gpus }) };
+  }
+  return { gpus: undefined, needs: [], memory: undefined };
 }
 
 function planOf(flags: MemoryFlags, gpus: number): MemoryPlan {

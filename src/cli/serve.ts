@@ -6,7 +6,8 @@ import { ConfigError } from "../core/index.ts";
 import { type EngineConfig, openEngine } from "../engine/index.ts";
 import type { Workers } from "../rollout/index.ts";
 import { type ServeServer, startServer } from "../serve/server.ts";
-import { isFolder, wholeNumber } from "./common.ts";
+import { chosenModel } from "./chosen-model.ts";
+import { collect, isFolder, wholeNumber } from "./common.ts";
 import { ENGINE_FLAG } from "./engine.ts";
 
 type Flags = {
@@ -20,6 +21,7 @@ type Flags = {
   port: number;
   engine?: EngineConfig;
   apiKeyFile?: string;
+  allowHost: string[];
   store?: string;
   context?: number;
   concurrency?: number;
@@ -28,11 +30,17 @@ type Flags = {
 export function serveCommand(): Command {
   return new Command("serve")
     .description("serve a model (OpenAI's routes, vLLM's render and generate), or environments over HTTP")
-    .option("--model <folder>", "a model folder, such as a checkpoint's policy/")
+    .option("--model <folder>", "a model folder, or a run: its best checkpoint")
     .option("--name <text>", "what requests call it (default: the folder's name)")
     .option("--port <n>", "port, 0 for any free one", wholeNumber("--port"), 8000)
     .option("--host <name>", "address to listen on; beyond this machine a key is needed", "127.0.0.1")
     .option("--api-key-file <file>", "file with the key to ask for; else SACCADE_API_KEY, else none")
+    .option(
+      "--allow-host <name>",
+      "a DNS name under which others reach it (a proxy's, *.svc.cluster.local); repeat",
+      collect,
+      [],
+    )
     .option(
       "--store <folder>",
       "where weights and adapters may be loaded from while it runs, and what the Tinker SDK's clients save (default: nowhere)",
@@ -73,17 +81,19 @@ async function runServe(flags: Flags): Promise<void> {
   const where = {
     host: flags.host,
     port: flags.port,
+    allowHosts: flags.allowHost,
     ...(key !== undefined && { key }),
     ...(flags.store !== undefined && { store: flags.store }),
     ...(environments && { environments }),
   };
   if (model === undefined) return untilStopped(await startServer(where));
+  const folder = await chosenModel(model);
   const engine = await openEngine(flags.engine);
   try {
     const server = await startServer({
       ...where,
       engine,
-      folder: model,
+      folder,
       name: flags.name ?? basename(resolve(model)),
       ...(flags.context !== undefined && { contextLength: flags.context }),
       ...(flags.concurrency !== undefined && { concurrency: flags.concurrency }),

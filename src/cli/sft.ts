@@ -2,14 +2,14 @@
  * `saccade sft`: supervised training from demonstration files, through the same trainer, batching and run folder as a recipe's warm start. Where the
  * rows say which environment they were played in, the result is evaluated there on held-out seeds.
  */
-import { existsSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { Command } from "commander";
 import { ConfigError } from "../core/index.ts";
 import type { EngineConfig } from "../engine/index.ts";
 import { makeEnv, readJsonLines } from "../envs/index.ts";
 import { findPreset, type PresetName } from "../model/index.ts";
 import { checkRecipe, checkSources, type RecipeInput, resolveRecipe } from "../train/index.ts";
+import { chosenModel } from "./chosen-model.ts";
 import { collect, parseSettings } from "./common.ts";
 import { ENGINE_FLAG, withEngine } from "./engine.ts";
 import { runRecipe } from "./train.ts";
@@ -19,10 +19,10 @@ type Flags = { data: string[]; set: string[]; engine?: EngineConfig; out?: strin
 export function sftCommand(): Command {
   return new Command("sft")
     .description("train a model on demonstrations")
-    .argument("<model>", "a Hugging Face folder, or preset:nano, preset:micro, preset:mini for a fresh model")
+    .argument("<model>", "a model folder, a run, or preset:nano, preset:micro, preset:mini for a fresh model")
     .option("--data <file>", "demonstrations, as `saccade demos` writes them (repeat)", collect, [])
     .option(...ENGINE_FLAG)
-    .option("--out <folder>", "run folder (default runs/sft)")
+    .option("--out <folder>", "run folder (default runs/sft, and runs/sft-2 for other settings)")
     .option("--set <key=value>", "change a field (repeat), for example --set warmStart.epochs=3", collect, [])
     .option("--dry-run", "check everything and print the recipe, do nothing")
     .action(runSft);
@@ -37,18 +37,13 @@ async function runSft(model: string, flags: Flags): Promise<void> {
     process.stdout.write(`${JSON.stringify(recipe, null, 2)}\n`);
     return;
   }
-  await runRecipe(recipe, resolve(flags.out ?? join("runs", "sft")), "either");
+  await runRecipe(recipe, { ...(flags.out !== undefined && { out: flags.out }), mode: "either" });
 }
 
 /** A recipe that is nothing but a warm start. */
 export async function sftRecipe(model: string, files: readonly string[]): Promise<RecipeInput> {
   const preset = /^preset:(.*)$/.exec(model)?.[1];
   if (preset !== undefined) findPreset(preset);
-  else if (!existsSync(join(model, "config.json"))) {
-    throw new ConfigError(
-      `There is no model in ${model}: name a Hugging Face folder, or a fresh model such as preset:nano.`,
-    );
-  }
   // Matrices that begin at random want Muon's large steps; weights that know something want small ones.
   const optimizer: RecipeInput["optimizer"] =
     preset === undefined
@@ -56,7 +51,7 @@ export async function sftRecipe(model: string, files: readonly string[]): Promis
       : { name: "muon", learningRate: 0.01, adamLearningRate: 0.003 };
   return {
     name: "sft",
-    model: preset === undefined ? resolve(model) : { preset: preset as PresetName },
+    model: preset === undefined ? resolve(await chosenModel(model)) : { preset: preset as PresetName },
     envs: await envsOf(files),
     steps: 0,
     warmStart: { files: files.map((file) => resolve(file)), optimizer },

@@ -5,11 +5,20 @@ import { Command } from "commander";
 import { ConfigError, type Image } from "../core/index.ts";
 import { checkEngineConfig, type EngineConfig, nameOfEngine } from "../engine/index.ts";
 import { encodeGif, resize } from "../images/index.ts";
-import { loadEvents, type RunEvent, readFrame, readTrajectories, type TrajectoryRecord } from "../run/index.ts";
+import {
+  CheckpointStore,
+  loadEvents,
+  type RunEvent,
+  readFrame,
+  readTrajectories,
+  type TrajectoryRecord,
+} from "../run/index.ts";
 import {
   checkRecipe,
   checkSources,
+  chooseRun,
   loadRecipe,
+  pinModel,
   type Recipe,
   recipeConfig,
   recipeNames,
@@ -39,17 +48,17 @@ export function trainCommand(): Command {
     .argument("<recipe>", `a file, or one of ${recipeNames().join(", ")}`)
     .option("--set <key=value>", "change a field of the recipe (repeat), for example --set steps=50", collect, [])
     .option(...ENGINE_FLAG)
-    .option("--model <name>", "a model folder; with --engine tinker the base model's name at the server")
+    .option("--model <name>", "a model folder or a run; with --engine tinker the base model's name at the server")
     .option("--tokenizer <folder>", "with --engine tinker: a folder with the model's tokenizer files")
-    .option("--out <folder>", "run folder (default runs/<name>)")
-    .option("--resume", "only go on with a run that is there")
-    .option("--new", "only start a new run")
+    .option("--out <folder>", "run folder (default runs/<name>, and runs/<name>-2 for a changed recipe)")
+    .option("--resume", "only go on with a run that is there, or go further with a finished one")
+    .option("--new", "start a new run, whatever is there")
     .option("--dry-run", "check the recipe and print it whole, do nothing")
     .action(runTrain);
 }
 
 async function runTrain(name: string, flags: Flags): Promise<void> {
-  const recipe = loadRecipe(name, withModel(withEngine(parseSettings(flags.set), flags.engine), flags));
+  const recipe = await pinModel(loadRecipe(name, withModel(withEngine(parseSettings(flags.set), flags.engine), flags)));
   if (flags.resume && flags.new) throw new ConfigError("Choose one of --resume and --new.");
   checkRecipe(recipe);
   checkEngineConfig(recipe.engine);
@@ -60,11 +69,7 @@ async function runTrain(name: string, flags: Flags): Promise<void> {
     if (memory !== undefined) process.stderr.write(`${memoryLine(memory)}\n`);
     return;
   }
-  await runRecipe(
-    recipe,
-    resolve(flags.out ?? join("runs", recipe.name)),
-    flags.resume ? "resume" : flags.new ? "new" : "either",
-  );
+  await runRecipe(recipe, { ...flags, mode: flags.resume ? "resume" : flags.new ? "new" : "either" });
 }
 
 /** A server has the weights, and a folder the tokenizer: then `model` of the recipe is that folder. */
@@ -84,8 +89,21 @@ function withModel(settings: Record<string, unknown>, { engine, model, tokenizer
   };
 }
 
-/** Trains, shows it, and prints what came out. */
-export async function runRecipe(recipe: Recipe, folder: string, mode: "new" | "resume" | "either"): Promise<void> {
+/** Trains, shows it, and prints what came out. `out`: the run folder, where it is not `runs/<name>`, or `<name>-2` for a changed recipe. */
+export async function runRecipe(
+  recipe: Recipe,
+  { out, mode }: { readonly out?: string; readonly mode: "new" | "resume" | "either" },
+): Promise<void> {
+  const wanted = resolve(out ?? join("runs", recipe.name));
+  const { folder, what, note } = await chooseRun(recipe, wanted, { mode, named: out !== undefined });
+  if (note !== undefined) process.stderr.write(`${note}\n`);
+  if (what === "finished") {
+    process.stderr.write(
+      `${folder} is finished, and the recipe is the same, so nothing runs. This is what came out. Start anew with --new; go further with --resume --set steps=N.\n`,
+    );
+    const latest = await new CheckpointStore(folder).latest();
+    return report(folder, latest === undefined ? folder : join(latest.path, "policy"));
+  }
   const view = new LiveView(await warmStartUpdates(recipe.warmStart), recipe.steps);
   process.stderr.write(`${recipe.name}: ${recipe.expect || "no expected curve is recorded"}\nrun folder: ${folder}\n`);
   const abort = new AbortController();
@@ -93,7 +111,7 @@ export async function runRecipe(recipe: Recipe, folder: string, mode: "new" | "r
     process.stderr.write("\nFinishing this step and saving; press Ctrl-C again to stop at once.\n");
     abort.abort();
   });
-  const result = await train({ recipe, folder, mode, signal: abort.signal, onEvent: (event) => view.see(event) });
+  const result = await train({ recipe, folder, mode: what, signal: abort.signal, onEvent: (event) => view.see(event) });
   view.close();
   if (!result.finished) {
     process.stderr.write(`Stopped at step ${result.step}. The same command goes on from there.\n`);
@@ -107,7 +125,9 @@ export async function runRecipe(recipe: Recipe, folder: string, mode: "new" | "r
 async function report(folder: string, model: string): Promise<void> {
   const { events } = await loadEvents(folder);
   const evaluations = events.filter((event) => event.kind === "eval");
-  const [first, last] = [evaluations[0], evaluations.at(-1)];
+  // One that failed and was made up when the run went on is in the file twice.
+  const first = evaluations.findLast(({ step }) => step === evaluations[0]?.step);
+  const last = evaluations.at(-1);
   if (first !== undefined && last !== undefined) process.stdout.write(`\n${table(first, last)}\n`);
   const sights = events.filter((event) => event.kind === "sight").at(-1)?.metrics;
   if (sights?.["sight/gap"] !== undefined) {
@@ -128,18 +148,23 @@ function table(first: RunEvent, last: RunEvent): string {
   const events = first === last ? [last] : [first, last];
   const row = (label: string, cell: (event: RunEvent) => string) => `| ${[label, ...events.map(cell)].join(" | ")} |`;
   const value = (name: string) => (event: RunEvent) => event.metrics[name]?.toFixed(3) ?? "–";
+  const withFailed = (name: string, failed: string) => (event: RunEvent) =>
+    `${value(name)(event)}${event.metrics[failed] ? ` (${event.metrics[failed]} failed)` : ""}`;
   return [
     row(
-      `${last.metrics["eval/episodes"] ?? ""} held-out episodes`,
+      `${last.metrics["eval/asked"] ?? ""} held-out episodes`,
       (event) => `${event === last ? "after" : "before"} (step ${event.step})`,
     ),
     row("---", () => "---"),
+    row("asked, played, failed", (event) =>
+      ["asked", "episodes", "failed"].map((name) => event.metrics[`eval/${name}`] ?? "–").join(", "),
+    ),
     row("success, sampled", value("eval/success")),
     row("95 % interval", (event) => `${value("eval/success_low")(event)}–${value("eval/success_high")(event)}`),
-    row("success, greedy", value("eval/success_greedy")),
-    row("floor: stop at once", value("eval/floor")),
-    row("floor: random play", value("eval/random")),
-    row("ceiling: oracle", value("eval/ceiling")),
+    row("success, greedy", withFailed("eval/success_greedy", "eval/failed_greedy")),
+    row("floor: stop at once", withFailed("eval/floor", "eval/floor_failed")),
+    row("floor: random play", withFailed("eval/random", "eval/random_failed")),
+    row("ceiling: oracle", withFailed("eval/ceiling", "eval/ceiling_failed")),
   ].join("\n");
 }
 

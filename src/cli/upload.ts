@@ -1,6 +1,7 @@
 /** `saccade upload`: a trained model to the Hugging Face hub. */
 import { Command } from "commander";
 import { uploadModel } from "../train/hub.ts";
+import { chosenModel } from "./chosen-model.ts";
 
 type Flags = { token?: string; private?: boolean; title?: string };
 
@@ -13,7 +14,7 @@ export function uploadCommand(): Command {
     .option("--private", "make a new repository private")
     .option("--title <text>", "title of the commit")
     .action(async (folder: string, repo: string, flags: Flags) => {
-      const { url, files, commit } = await uploadModel({ folder, repo, ...flags });
+      const { url, files, commit } = await uploadModel({ folder: await chosenModel(folder), repo, ...flags });
       const count = `${files.length} file${files.length === 1 ? "" : "s"}`;
       process.stdout.write(`${count} in commit ${commit.slice(0, 12)}: ${url}\n`);
     });

@@ -8,7 +8,7 @@ import { exportRuns } from "../viewer/export.ts";
 import { startViewer } from "../viewer/server.ts";
 import { checkWritable, collect, isFolder, wholeNumber } from "./common.ts";
 
-type Flags = { port: number; host: string; token?: string; export?: string; env: string[] };
+type Flags = { port: number; host: string; token?: string; allowHost: string[]; export?: string; env: string[] };
 
 const DEFAULT_PORT = 4400;
 
@@ -19,6 +19,7 @@ export function viewCommand(): Command {
     .option("--port <n>", "port, 0 for any free one", wholeNumber("--port"), DEFAULT_PORT)
     .option("--host <name>", "address to listen on; beyond this machine a token is needed to look", "127.0.0.1")
     .option("--token <text>", "the token to ask for; made up when --host needs one and none is given", longToken)
+    .option("--allow-host <name>", "a DNS name under which others reach it; needs --token (repeat)", collect, [])
     .option("--env <file>", "an environment's file that may be played (repeat)", collect, [])
     .option("--export <file>", "write one page that needs no server, at most 50 MB, and stop")
     .action(runView);
@@ -38,8 +39,8 @@ async function runView(given: string | undefined, flags: Flags): Promise<void> {
     return;
   }
   const token = flags.token ?? (isLoopback(flags.host) ? undefined : randomBytes(24).toString("base64url"));
-  const { host, port, env: envs } = flags;
-  const viewer = await startViewer({ folder, host, port, envs, ...(token !== undefined && { token }) });
+  const { host, port, env: envs, allowHost: allowHosts } = flags;
+  const viewer = await startViewer({ folder, host, port, envs, allowHosts, ...(token !== undefined && { token }) });
   process.stdout.write(`${viewer.url}\n`);
   await new Promise<void>((done) => {
     process.once("SIGINT", done);

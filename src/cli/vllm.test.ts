@@ -31,7 +31,7 @@ test("a server that can't be started again ends the others, and none is started 
   });
   const said = vi.spyOn(process.stdout, "write").mockReturnValue(true);
   try {
-    const running = vllmCommand().parseAsync(["start", ".", "--servers", "2"], { from: "user" });
+    const running = vllmCommand().parseAsync(["start", "models/maze-2d", "--servers", "2"], { from: "user" });
     await vi.waitFor(() => expect(said).toHaveBeenCalledTimes(2));
     first.die();
     await expect(running).rejects.toThrow("no memory");

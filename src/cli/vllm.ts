@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { ConfigError } from "../core/index.ts";
 import { startVllm, type VllmOptions, type VllmServer } from "../engine/vllm/launch.ts";
+import { chosenModel } from "./chosen-model.ts";
 import { isFolder, wholeNumber } from "./common.ts";
 
 type Flags = {
@@ -22,7 +23,7 @@ type Flags = {
 export function vllmCommand(): Command {
   const start = new Command("start")
     .description("start servers for a recipe's sampler; Ctrl-C ends them")
-    .argument("<model>", "a Hugging Face folder; training replaces its weights")
+    .argument("<model>", "a model folder, or a run: its best checkpoint; training replaces the weights in memory")
     .option("--python <path>", "Python of the environment with vLLM (default: SACCADE_VLLM_PYTHON, else python3)")
     .option("--servers <n>", "how many, on ports that follow each other", wholeNumber("--servers", 1), 1)
     .option("--port <n>", "first port", wholeNumber("--port", 1), 8000)
@@ -40,10 +41,11 @@ export function vllmCommand(): Command {
   return new Command("vllm").description("vLLM servers that a recipe samples on").addCommand(start.exitOverride());
 }
 
-async function runStart(model: string, more: string[], flags: Flags): Promise<void> {
-  if (!isFolder(model)) throw new ConfigError(`There is no folder ${model}; name a model's Hugging Face folder.`);
-  const { servers: count, port: first, context, verbose, python: named, ...rest } = flags;
-  const python = named ?? process.env.SACCADE_VLLM_PYTHON ?? "python3";
+async function runStart(named: string, more: string[], flags: Flags): Promise<void> {
+  if (!isFolder(named)) throw new ConfigError(`There is no folder ${named}; name a model's Hugging Face folder.`);
+  const model = await chosenModel(named);
+  const { servers: count, port: first, context, verbose, python: chosen, ...rest } = flags;
+  const python = chosen ?? process.env.SACCADE_VLLM_PYTHON ?? "python3";
   const stop = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
   const say = (text: string) => process.stdout.write(`${text}\n`);

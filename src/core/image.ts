@@ -45,7 +45,20 @@ export function isImage(value: unknown): value is Image {
   if (value instanceof Image) return true;
   if (typeof value !== "object" || value === null) return false;
   const image = value as Partial<Image>;
-  return typeof image.width === "number" && typeof image.height === "number" && image.data instanceof Uint8Array;
+  const isSized = typeof image.width === "number" && typeof image.height === "number";
+  // Caches go by the hash: a canvas has pixels too, and no name for them.
+  return isSized && image.data instanceof Uint8Array && "hash" in value;
+}
+
+/** What to do with something that was given in an image's place; empty where it is not known. */
+export function imageHint(value: unknown): string {
+  if (typeof value === "string") {
+    return ` Read a file with await readImage(${JSON.stringify(value)}) of "saccade/images".`;
+  }
+  if (value instanceof Uint8Array) return " Decode the bytes of a PNG or JPEG with await decodeImage(bytes).";
+  if (typeof value !== "object" || value === null) return "";
+  if ("toImage" in value) return " Call its toImage().";
+  return "data" in value ? " Make it with new Image(width, height, data), data being RGB bytes." : "";
 }
 
 /** Throws unless `width × height` is a size we are willing to hold. */

@@ -2,8 +2,10 @@
  * What is said in an episode. A message is a role and a list of parts; a part is text or a picture.
  * The OpenAI form (with `image_url` data URIs) exists only at the edges, see `images/openai.ts`.
  */
-import type { Image } from "./image.ts";
+import { EnvError } from "./errors.ts";
+import { type Image, imageHint, isImage } from "./image.ts";
 import type { JsonObject } from "./json.ts";
+import { given } from "./words.ts";
 
 export type Role = "system" | "developer" | "user" | "assistant" | "tool";
 
@@ -42,6 +44,7 @@ export function text(value: string): TextPart {
 }
 
 export function image(value: Image): ImagePart {
+  if (!isImage(value)) throw new EnvError(`image() takes an Image; got ${given(value)}.${imageHint(value)}`);
   return { type: "image", image: value };
 }
 

@@ -1,9 +1,10 @@
 /**
  * A loss written in TypeScript, on any Learner: one forward gives the log-probabilities, the function gives dL/dlogp, and a second pass
- * differentiates Σ g·logp, which is cross entropy with weights −g.
+ * differentiates Σ g·logp, which is cross entropy with weights −g. What every policy loss reports (ratio, KL to the old policy, entropy) is reported of it too.
  */
 import { DataError } from "../core/errors.ts";
 import type { CustomLoss, Datum, Learner, LossReport } from "./engine.ts";
+import { type MetricSums, meanMetrics, mergeMetrics, policyMetrics } from "./losses.ts";
 
 export async function customForwardBackward(
   learner: Pick<Learner, "forward" | "forwardBackward">,
@@ -16,7 +17,12 @@ export async function customForwardBackward(
     if (logprobs === undefined) throw new DataError("A custom loss needs a learner with a language head.");
     return { datum, logprobs };
   });
-  const { loss, gradients, metrics } = compute(sequences);
+  const { loss, gradients, metrics: own } = compute(sequences);
+  const sums: MetricSums = {};
+  sequences.forEach(({ datum, logprobs }, i) => {
+    mergeMetrics(sums, policyMetrics(datum, logprobs, forwards[i]?.entropy));
+  });
+  const metrics = { ...meanMetrics(sums), ...own };
   if (gradients.length !== data.length) {
     throw new DataError(
       `The custom loss gave ${gradients.length} gradients for ${data.length} sequences; give one each.`,
@@ -41,7 +47,7 @@ export async function customForwardBackward(
   });
   const outputs = sequences.map((sequence) => sequence.logprobs);
   // Nothing of a broken loss reaches the gradients.
-  if (!finite) return { loss, finite, metrics: metrics ?? {}, outputs };
+  if (!finite) return { loss, finite, metrics, outputs };
   const report = await learner.forwardBackward(second, { name: "cross_entropy" });
-  return { ...report, loss, metrics: metrics ?? {} };
+  return { ...report, loss, metrics };
 }

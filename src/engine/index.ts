@@ -3,6 +3,7 @@ export { customForwardBackward } from "./custom-loss.ts";
 export * from "./engine.ts";
 export { EngineError, EngineLost } from "./errors.ts";
 export { POLICY_LOSSES } from "./loss-schemas.ts";
+export { lossFunction } from "./losses.ts";
 export { type EngineStats, NativeEngine, type NativeEngineOptions } from "./native/engine.ts";
 export { compileKernels, kernelInfo } from "./native/kernels/index.ts";
 export * from "./registry.ts";

@@ -8,6 +8,7 @@ import {
   checkDatum,
   checkLoss,
   type LossTerms,
+  lossFunction,
   meanMetrics,
   mergeMetrics,
   type PolicyLoss,
@@ -17,6 +18,13 @@ import {
 } from "./losses.ts";
 
 const N = 12;
+const LOSSES: readonly PolicyLoss[] = [
+  { name: "importance_sampling" },
+  { name: "ppo", clipLow: 0.9, clipHigh: 1.1, dualClip: 2 },
+  { name: "cispo", clipLow: 0.9, clipHigh: 1.1 },
+  { name: "gspo", clipLow: 0.9, clipHigh: 1.1 },
+  { name: "dro", beta: 0.3 },
+];
 
 function randomDatum(seed: number, spread = 0.6): { datum: Datum; logprobs: Float64Array; entropy: Float64Array } {
   const random = new NumpyRandom(seed);
@@ -282,6 +290,48 @@ describe("custom losses", () => {
       gradient.map((g, i) => (i === 0 ? 0 : g)),
     );
   });
+
+  test("report what every policy loss reports: ratio, KL to the old policy and entropy, unless they say otherwise", async () => {
+    const batch = [2, 3].map((seed) => randomDatum(seed));
+    const learner = {
+      forward: async () =>
+        batch.map(({ logprobs, entropy }) => ({
+          logprobs: Float32Array.from(logprobs),
+          entropy: Float32Array.from(entropy),
+        })),
+      forwardBackward: async () => ({ loss: 0, finite: true, metrics: { nll: 9 }, outputs: [] }),
+    };
+    const data = batch.map(({ datum }) => datum);
+    const gradients = data.map(() => new Float32Array(N));
+    const own: Record<string, number> = { ratio: 7 };
+    const { metrics } = await customForwardBackward(learner, data, () => ({ loss: 1, gradients, metrics: own }));
+    const sums = {};
+    for (const { datum, logprobs, entropy } of batch) {
+      mergeMetrics(sums, policyLoss({ name: "importance_sampling" }, datum, logprobs, entropy).metrics);
+    }
+    const named = meanMetrics(sums);
+    expect(Object.keys(metrics).sort()).toEqual(["entropy", "kl_old", "ratio"]);
+    expect(metrics.entropy).toBeCloseTo(named.entropy as number, 5);
+    expect(metrics.kl_old).toBeCloseTo(named.kl_old as number, 5);
+    expect(metrics.ratio).toBe(7);
+  });
+
+  test.each(Object.keys(POLICY_LOSSES))(
+    "%s as a function has the loss, the slopes and the metrics that it has by name",
+    (name) => {
+      const loss = LOSSES.find((one) => one.name === name) as PolicyLoss;
+      const batch = [4, 5].map((seed) => randomDatum(seed));
+      const found = lossFunction(loss)(
+        batch.map(({ datum, logprobs }) => ({ datum, logprobs: Float32Array.from(logprobs) })),
+      );
+      const terms = batch.map(({ datum, logprobs }) => policyLoss(loss, datum, Float32Array.from(logprobs)));
+      expect(found.loss).toBe(terms.reduce((sum, one) => sum + one.loss, 0));
+      expect(found.gradients).toEqual(terms.map(({ slopes }) => slopes));
+      const sums = {};
+      for (const { metrics } of terms) mergeMetrics(sums, metrics);
+      expect(found.metrics).toEqual(meanMetrics(sums));
+    },
+  );
 
   test("a gradient that is not finite is reported and goes nowhere", async () => {
     const { datum, logprobs } = randomDatum(2);

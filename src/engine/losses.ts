@@ -9,7 +9,7 @@
  * A token's term is multiplied by its weight; the KL and entropy terms by the weight's absolute value. Weight 0 means that nothing is looked at.
  */
 import { ConfigError, DataError } from "../core/errors.ts";
-import type { Datum, KlEstimator, Loss, Regularizers } from "./engine.ts";
+import type { CustomLoss, Datum, KlEstimator, Loss, LossContext, Regularizers } from "./engine.ts";
 import { LOSS_SCHEMAS } from "./loss-schemas.ts";
 import { type OptionBag, readOptions } from "./options.ts";
 
@@ -96,15 +96,23 @@ function neededArrays(loss: Loss): readonly string[] {
   return ["advantages", "oldLogprobs", ...(loss.kl === undefined ? [] : ["referenceLogprobs"])];
 }
 
-/** `entropy` is read only where the loss has an entropy term; metrics report it where it is given. */
-export function policyLoss(loss: PolicyLoss, datum: LossArrays, logprobs: Numbers, entropy?: Numbers): LossTerms {
+/**
+ * `entropy` is read only where the loss has an entropy term; metrics report it where it is given. `sequenceLogRatio`: GSPO's, where a sequence is more than
+ * this datum.
+ */
+export function policyLoss(
+  loss: PolicyLoss,
+  datum: LossArrays,
+  logprobs: Numbers,
+  entropy?: Numbers,
+  sequenceLogRatio = loss.name === "gspo" ? meanLogRatio([{ datum, logprobs }]) : 0,
+): LossTerms {
   const { weights } = datum;
   const slopes = new Float32Array(weights.length);
   const regularizers: Regularizers = loss.name === "cross_entropy" ? {} : loss;
   const entropyCoefficient = regularizers.entropy ?? 0;
   const entropySlopes = entropyCoefficient === 0 ? undefined : new Float32Array(weights.length);
   const metrics: MetricSums = {};
-  const sequenceLogRatio = loss.name === "gspo" ? meanLogRatio(datum, logprobs) : 0;
   const term: Term = { loss: 0, slope: 0 };
   let total = 0;
   let tokens = 0;
@@ -176,6 +184,46 @@ export function valueLoss(loss: ValueLoss, datum: LossArrays, values: Numbers): 
   return { loss: total, slopes, tokens, metrics };
 }
 
+/**
+ * A policy loss as a function, for engines that do not know it and for what their forms of it can't say. `wholeOf`: what a datum is a part of; GSPO's
+ * ratio is over all of that.
+ */
+export function lossFunction(loss: PolicyLoss, wholeOf: (datum: Datum) => unknown = (datum) => datum): CustomLoss {
+  if ("entropy" in loss && loss.entropy) {
+    throw new ConfigError(
+      `Loss "${loss.name}" is sent as a function here, which has no entropy bonus: leave loss.entropy out.`,
+    );
+  }
+  return (sequences) => {
+    const wholes = new Map<unknown, LossContext[]>();
+    for (const sequence of sequences) {
+      const whole = wholeOf(sequence.datum);
+      wholes.set(whole, [...(wholes.get(whole) ?? []), sequence]);
+    }
+    const ratios = new Map([...wholes].map(([whole, parts]) => [whole, meanLogRatio(parts)]));
+    const metrics: MetricSums = {};
+    let total = 0;
+    const gradients = sequences.map(({ datum, logprobs }) => {
+      const terms = policyLoss(loss, datum, logprobs, undefined, ratios.get(wholeOf(datum)));
+      total += terms.loss;
+      mergeMetrics(metrics, terms.metrics);
+      return terms.slopes;
+    });
+    return { loss: total, gradients, metrics: meanMetrics(metrics) };
+  };
+}
+
+/** What every policy loss reports of a sequence, as far as it is known: how far it moved, and how unsure it is. */
+export function policyMetrics({ weights, oldLogprobs }: LossArrays, logprobs: Numbers, entropy?: Numbers): MetricSums {
+  const metrics: MetricSums = {};
+  for (let i = 0; i < weights.length; i++) {
+    if (weights[i] === 0) continue;
+    if (oldLogprobs !== undefined) addRatio(metrics, (logprobs[i] as number) - (oldLogprobs[i] as number));
+    if (entropy !== undefined) add(metrics, "entropy", entropy[i] as number);
+  }
+  return metrics;
+}
+
 /** Adds `from` to `into`. */
 export function mergeMetrics(into: MetricSums, from: MetricSums): void {
   for (const [name, { sum, count }] of Object.entries(from)) add(into, name, sum, count);
@@ -199,10 +247,7 @@ function policyTerm(
   logRatio: number,
   sequenceLogRatio: number,
 ): void {
-  const limited = clamp(logRatio, LOG_RATIO_LIMIT);
-  const ratio = Math.exp(limited);
-  add(metrics, "ratio", ratio);
-  add(metrics, "kl_old", ratio - 1 - limited);
+  const { limited, ratio } = addRatio(metrics, logRatio);
   switch (loss.name) {
     case "importance_sampling":
       term.loss = -ratio * advantage;
@@ -230,6 +275,14 @@ function policyTerm(
       term.slope = -advantage + loss.beta * logRatio;
       return;
   }
+}
+
+function addRatio(metrics: MetricSums, logRatio: number): { readonly limited: number; readonly ratio: number } {
+  const limited = clamp(logRatio, LOG_RATIO_LIMIT);
+  const ratio = Math.exp(limited);
+  add(metrics, "ratio", ratio);
+  add(metrics, "kl_old", ratio - 1 - limited);
+  return { limited, ratio };
 }
 
 /** −min(rA, clip(r)A), no more than −cA where A < 0. `live` says that r still follows logp. */
@@ -260,7 +313,7 @@ function clipOf(loss: ClipBounds, advantage: number, ratio: number): "low" | "hi
 /** Positions (aligned to predictions) whose ratio met a bound of the loss; undefined where the loss has none that we know. */
 export function clippedPositions(loss: Loss, datum: LossArrays, logprobs: Numbers): number[] | undefined {
   if (loss.name !== "ppo" && loss.name !== "gspo" && loss.name !== "cispo") return undefined;
-  const whole = loss.name === "gspo" ? meanLogRatio(datum, logprobs) : undefined;
+  const whole = loss.name === "gspo" ? meanLogRatio([{ datum, logprobs }]) : undefined;
   const found: number[] = [];
   for (let i = 0; i < datum.weights.length; i++) {
     if (datum.weights[i] === 0) continue;
@@ -295,14 +348,16 @@ function klTerm(term: Term, estimator: KlEstimator, delta: number): void {
   }
 }
 
-/** Mean of logp − old over the tokens that have a weight. */
-function meanLogRatio(datum: LossArrays, logprobs: Numbers): number {
+/** Mean of logp − old over the tokens that have a weight, of all parts of a sequence. */
+function meanLogRatio(parts: readonly { readonly datum: LossArrays; readonly logprobs: Numbers }[]): number {
   let sum = 0;
   let count = 0;
-  for (let i = 0; i < datum.weights.length; i++) {
-    if (datum.weights[i] === 0) continue;
-    sum += (logprobs[i] as number) - read(datum.oldLogprobs, i);
-    count += 1;
+  for (const { datum, logprobs } of parts) {
+    for (let i = 0; i < datum.weights.length; i++) {
+      if (datum.weights[i] === 0) continue;
+      sum += (logprobs[i] as number) - read(datum.oldLogprobs, i);
+      count += 1;
+    }
   }
   return count === 0 ? 0 : sum / count;
 }

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
+import { closestWord } from "../core/words.ts";
 
 export type OptionBag = Readonly<Record<string, unknown>>;
 
@@ -14,13 +15,18 @@ export const NO_OPTIONS = z.strictObject({});
 export function readOptions<S extends z.ZodObject>(what: string, schema: S, given: OptionBag): z.output<S> {
   const read = schema.strict().safeParse(given);
   if (read.success) return read.data as z.output<S>;
+  const known = Object.keys(schema.shape);
   const problems = read.error.issues.map((issue) =>
     issue.code === "unrecognized_keys"
-      ? `there is no ${issue.keys.map((key) => `"${key}"`).join(", ")}`
+      ? issue.keys.map((key) => `there is no "${key}"${near(key, known)}`).join("; ")
       : `${issue.path.join(".")}: ${issue.message}`,
   );
-  const known = Object.keys(schema.shape);
   throw new ConfigError(
     `${what}: ${problems.join("; ")}. ${known.length === 0 ? "It takes no options" : `It takes ${known.join(", ")}`}.`,
   );
+}
+
+function near(key: string, known: readonly string[]): string {
+  const close = closestWord(key, known);
+  return close === undefined ? "" : ` (did you mean "${close}"?)`;
 }

@@ -3,12 +3,14 @@
  * user's `.ts` file is one of these.
  */
 import { z } from "zod";
+import { ConfigError } from "../core/errors.ts";
 import type { Awaitable } from "../core/json.ts";
+import { didYouMean, given } from "../core/words.ts";
 import type { Action } from "./action.ts";
 import type { Env } from "./env.ts";
 import type { World } from "./world.ts";
 import type { Scorer } from "./world-env.ts";
-import type { Things } from "./world-model/scorer.ts";
+import type { Things, View } from "./world-model/view.ts";
 
 export type OptionsSchema = z.ZodObject;
 
@@ -35,8 +37,10 @@ export type WorldDefinition<S extends OptionsSchema = OptionsSchema> = {
   readonly maxTurns: number | Readonly<Record<string, number>>;
   /** Pays for what replies say, beside what the world pays for what they do. */
   readonly score?: Scorer;
-  /** The kinds of things that `facts()` speaks of, seen from `player`; what the option `worldModel` needs. */
+  /** The kinds of things that `facts()` speaks of; what the option `worldModel` needs. */
   readonly things?: Things;
+  /** How they are placed, where that is not by rows and columns seen from `player`; and the symbols of the text board. */
+  readonly view?: Partial<Omit<View, "things">>;
   create(options: z.output<S>): Awaitable<World>;
 };
 
@@ -52,8 +56,8 @@ export type EnvDefinition<S extends OptionsSchema = OptionsSchema> = {
    * `{ records, env }` names its file in the option `data`.
    */
   rows?(options: z.output<S>): Awaitable<number | undefined>;
-  /** The same definition, its own paths starting at this folder: that of the file it was loaded from. */
-  from?(folder: string): EnvDefinition;
+  /** The same definition, its own paths starting at this folder: that of the file it was loaded from, which messages name. */
+  from?(folder: string, file: string): EnvDefinition;
 };
 
 /** What an author writes; whatever is left out gets a default. */
@@ -66,9 +70,63 @@ export type WorldInput<S extends OptionsSchema, A extends Action> = Partial<
 
 const noOptions = z.strictObject({});
 
+const COMMON = { kind: true, id: true, summary: true, options: true, create: true } as const;
+const WORLD_FIELDS = {
+  ...COMMON,
+  difficulties: true,
+  variants: true,
+  protocol: true,
+  maxActions: true,
+  formatBonus: true,
+  maxTurns: true,
+  score: true,
+  things: true,
+  view: true,
+} as const satisfies Record<keyof WorldDefinition, true>;
+const ENV_FIELDS = { ...COMMON, rows: true, from: true } as const satisfies Record<keyof EnvDefinition, true>;
+
+/** Throws unless a definition has an id and no field that nobody reads: a misspelt one would be its default, silently. */
+export function checkDefinition(maker: string, input: object, known: readonly string[]): void {
+  if (typeof input !== "object" || input === null)
+    throw new ConfigError(`${maker}() takes an object; got ${given(input)}.`);
+  const unknown = Object.keys(input).find((field) => !known.includes(field));
+  if (unknown !== undefined) {
+    throw new ConfigError(
+      `${maker}(): there is no field "${unknown}".${didYouMean(unknown, known)} The fields are ${known.filter((field) => field !== "kind").join(", ")}.`,
+    );
+  }
+  const { id } = input as { id?: unknown };
+  if (typeof id !== "string" || id === "") throw new ConfigError(`${maker}(): id must be a string; got ${given(id)}.`);
+}
+
+function checkMaker(maker: string, { create, options }: { create?: unknown; options?: unknown }): void {
+  if (typeof create !== "function") {
+    throw new ConfigError(`${maker}(): create must be a function that makes one; got ${given(create)}.`);
+  }
+  const schema = options as Partial<OptionsSchema> | undefined;
+  if (schema !== undefined && (typeof schema.safeParse !== "function" || typeof schema.shape !== "object")) {
+    throw new ConfigError(
+      `${maker}(): options must be a zod object, such as z.strictObject({ size: z.int().default(4) }); got ${given(options)}.`,
+    );
+  }
+}
+
+function checkTurns(maxTurns: unknown, difficulties: Readonly<Record<string, unknown>> | undefined): void {
+  const isTurns = (value: unknown) => Number.isInteger(value) && Number(value) >= 1;
+  if (maxTurns === undefined || isTurns(maxTurns)) return;
+  const byDifficulty = typeof maxTurns === "object" && maxTurns !== null ? (maxTurns as Record<string, unknown>) : {};
+  const names = Object.keys(difficulties ?? {});
+  if (names.length > 0 && names.every((name) => isTurns(byDifficulty[name]))) return;
+  const also = names.length === 0 ? "" : ` or { ${names.join(", ")} } with one for each difficulty`;
+  throw new ConfigError(`defineWorld(): maxTurns must be a whole number of at least 1${also}; got ${given(maxTurns)}.`);
+}
+
 export function defineWorld<S extends OptionsSchema = typeof noOptions, A extends Action = Action>(
   input: WorldInput<S, A>,
 ): WorldDefinition<S> {
+  checkDefinition("defineWorld", input, Object.keys(WORLD_FIELDS));
+  checkMaker("defineWorld", input);
+  checkTurns(input.maxTurns, input.difficulties);
   const options = (input.options ?? noOptions) as S;
   return {
     kind: "world",
@@ -86,5 +144,7 @@ export function defineWorld<S extends OptionsSchema = typeof noOptions, A extend
 export function defineEnv<S extends OptionsSchema = typeof noOptions>(
   input: Partial<Omit<EnvDefinition<S>, "kind" | "id" | "create">> & Pick<EnvDefinition<S>, "id" | "create">,
 ): EnvDefinition<S> {
+  checkDefinition("defineEnv", input, Object.keys(ENV_FIELDS));
+  checkMaker("defineEnv", input);
   return { kind: "env", summary: input.id, ...input, options: (input.options ?? noOptions) as S, create: input.create };
 }

@@ -37,6 +37,22 @@ test("labels: a slip is said as played, as the oracle's move, or as played and n
   expect([played.learn, oracle.learn]).toEqual([undefined, undefined]);
 });
 
+test("labels: oracle learns nothing where the oracle knows no way on: a random move there is no lesson", async () => {
+  const options = { prompt: "brief", protocol: "keyword" } as const;
+  const env = await makeWorldEnv("sokoban", options);
+  let dead = 0;
+  for (let seed = 0; seed < 40; seed++) {
+    const known: boolean[] = [];
+    const noise = { probability: 0.5, labels: "oracle" } as const;
+    const demo = await playDemo("sokoban", env, seed, options, noise, async () => {
+      known.push((await env.builtinReply("oracle", seed)) !== null);
+    });
+    expect(demo.learn ?? known.map(() => true)).toEqual(known);
+    dead += known.filter((one) => !one).length;
+  }
+  expect(dead).toBeGreaterThan(0);
+});
+
 test("which replies are to be learned survives a file", async () => {
   const noise = { probability: 0.5, labels: "agreed" } as const;
   const path = await file("agreed.jsonl", { env: "frozen_lake", seed: 5, noise });

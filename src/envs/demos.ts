@@ -5,24 +5,26 @@
  */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, isAbsolute, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { ConfigError, DataError, EnvError } from "../core/errors.ts";
+import { ConfigError, DataError, EnvError, errorMessage } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
 import type { Awaitable, Json } from "../core/json.ts";
 import { assistant, imagesOf, type Message } from "../core/message.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
-import { fromOpenAI, toOpenAI } from "../images/openai.ts";
+import { given } from "../core/words.ts";
+import { decodeImage } from "../images/decode.ts";
+import { fromOpenAI, readDataUri, toOpenAI } from "../images/openai.ts";
 import { encodePng } from "../images/png.ts";
-import { type BuiltinAgent, type Env, sumRewards } from "./env.ts";
+import { type Env, sumRewards } from "./env.ts";
 import { readJsonLines } from "./jsonl.ts";
 import type { Options } from "./registry.ts";
 
 export type Noise = {
   /** How often a random action is played instead of the oracle's; never one that ends the episode. */
   readonly probability: number;
-  /** What the conversation says on such a turn: what was played, or what the oracle would have played. `agreed` says what was played and learns it only where the oracle agrees. */
+  /** What the conversation says on such a turn: what was played, or what the oracle would have played. `agreed` says what was played and learns it only where the oracle agrees. Where the oracle knows no way on, only `played` learns. */
   readonly labels: Labels;
 };
 
@@ -63,13 +65,13 @@ export async function playDemo(
   for (let turns = 1; ; turns++) {
     const noisy = noise.probability > 0 && random.random() < noise.probability;
     // After a mistake that can't be mended (a box in a corner) the oracle has nothing to say: play on at random.
-    const oracle = noisy && noise.labels === "played" ? undefined : ((await said(env, "oracle", seed)) ?? undefined);
-    const reply = noisy || oracle === undefined ? await slip(env, random) : oracle;
+    const oracle = noisy && noise.labels === "played" ? undefined : ((await oracleReply(name, env, seed)) ?? undefined);
+    const reply = noisy || oracle === undefined ? await slip(name, env, random, noisy) : oracle;
     const taught = noise.labels === "oracle" && oracle !== undefined ? oracle : reply;
     await onTurn?.(taught, taught === oracle);
     const step = await env.step(reply);
     messages.push(assistant(taught));
-    learn.push(noise.labels !== "agreed" || reply === oracle);
+    learn.push(noise.labels === "played" || taught === oracle);
     reward += sumRewards(step.rewards);
     if (step.terminated || step.truncated) {
       const success = step.success === true;
@@ -90,17 +92,34 @@ export async function playDemo(
 }
 
 /** A random action in the oracle's place. */
-async function slip(env: Env, random: NumpyRandom): Promise<string> {
+async function slip(name: string, env: Env, random: NumpyRandom, noisy: boolean): Promise<string> {
   const seed = random.integers(0, 2 ** 31);
-  return (await env.builtinReply?.("slip", seed)) ?? (await said(env, "random", seed)) ?? "";
+  const reply = (await env.builtinReply?.("slip", seed)) ?? (await env.builtinReply?.("random", seed));
+  if (reply !== undefined) return reply ?? "";
+  throw new EnvError(
+    noisy
+      ? `${name}: ${noSlip("noise")}`
+      : `${name}: the oracle finds no way on, and there is no random agent to play on in its place.`,
+  );
 }
 
-/** Null where the agent has nothing to say. */
-async function said(env: Env, agent: BuiltinAgent, seed: number): Promise<string | null> {
-  const reply = await env.builtinReply?.(agent, seed);
+/** Why `setting` (`noise`, `warmStart.noise`) has nothing to play. */
+export function noSlip(setting: string): string {
+  return `${setting} plays a wrong reply now and then, and this environment has none: give a task slip(row, random), an environment builtinReply("slip", seed), or leave ${setting} at 0.`;
+}
+
+/** Whether noise has something to play in the episode that is on. */
+export async function canSlip(env: Env): Promise<boolean> {
+  return ((await env.builtinReply?.("slip", 0)) ?? (await env.builtinReply?.("random", 0))) !== undefined;
+}
+
+/** Null where it has nothing to say. */
+async function oracleReply(name: string, env: Env, seed: number): Promise<string | null> {
+  const reply = await env.builtinReply?.("oracle", seed);
   if (reply !== undefined) return reply;
-  const how = agent === "oracle" ? " (a world's is solve(), an environment's builtinReply())" : "";
-  throw new EnvError(`This environment has no ${agent} agent${how}, so it has no demonstrations.`);
+  throw new EnvError(
+    `${name} has no oracle (a world's is solve(), a task's answer(row), an environment's builtinReply("oracle", seed)), so it has no demonstrations.`,
+  );
 }
 
 /** Writes demonstrations as JSON lines, frames beside them unless `embed`. */
@@ -167,39 +186,40 @@ export async function countDemos(file: string, plan: DemoPlan): Promise<number> 
   return count;
 }
 
-/** Reads what `DemoWriter` wrote, or any JSON lines with `messages` in the OpenAI form. */
+/** Reads what `DemoWriter` wrote, or any JSON lines with `messages` in the OpenAI form, whose images are data URIs or files beside them. */
 export async function* readDemos(file: string): AsyncGenerator<Demo> {
-  const frames = new Map<string, string>();
+  const frames = new Map<string, Promise<Buffer>>();
   for await (const { value, line } of readJsonLines(file)) {
+    const where = `${file}:${line}`;
     const row = value as { messages?: Json } & Record<string, unknown>;
-    if (!Array.isArray(row.messages)) throw new DataError(`${file}:${line}: a demonstration needs \`messages\`.`);
-    const messages = await fromOpenAI(await inlineFrames(row.messages, dirname(file), frames));
+    if (!Array.isArray(row.messages)) {
+      throw new DataError(`${where}: a demonstration needs \`messages\`, a list; got ${given(row.messages)}.`);
+    }
+    const messages = await fromOpenAI(row.messages, (url) => readFrame(url, dirname(file), frames)).catch((error) => {
+      throw error instanceof DataError ? new DataError(`${where}: ${error.message}`, { cause: error }) : error;
+    });
+    if (!messages.some(({ role }) => role === "assistant")) {
+      throw new DataError(`${where}: a demonstration needs at least one assistant message, which is what is learned.`);
+    }
     yield { reward: 0, success: true, turns: 0, env: "", seed: 0, ...row, messages } as Demo;
   }
 }
 
 const framesFolder = (file: string) => `${file.replace(/\.jsonl$/, "")}.frames`;
 
-/** Replaces relative frame paths by data URIs, each file read once. */
-async function inlineFrames(messages: readonly Json[], folder: string, seen: Map<string, string>): Promise<Json[]> {
-  const text = JSON.stringify(messages);
-  const urls = new Set([...text.matchAll(/"url":"([^":]+\.png)"/g)].map((match) => match[1] as string));
-  let inlined = text;
-  for (const url of urls) {
-    if (url.startsWith("/") || url.split("/").includes("..")) {
-      throw new EnvError(
-        `The frame path ${url} leaves the folder of its file; frames lie beside their demonstrations.`,
-      );
-    }
-    let data = seen.get(url);
-    if (data === undefined) {
-      const bytes = await readFile(join(folder, url)).catch(() => {
-        throw new DataError(`The frame ${join(folder, url)} is missing: keep the .frames folder beside its file.`);
-      });
-      data = `data:image/png;base64,${bytes.toString("base64")}`;
-      seen.set(url, data);
-    }
-    inlined = inlined.replaceAll(`"url":"${url}"`, `"url":"${data}"`);
+/** The image of a data URI, or of a file beside its demonstrations; each file is read once. */
+async function readFrame(url: string, folder: string, seen: Map<string, Promise<Buffer>>): Promise<Image> {
+  if (/^(data|https?):/i.test(url)) return readDataUri(url);
+  if (isAbsolute(url) || url.split(/[/\\]/).includes("..")) {
+    throw new DataError(`the path ${url} leaves the folder of its file; frames lie beside their demonstrations.`);
   }
-  return JSON.parse(inlined) as Json[];
+  const path = join(folder, url);
+  const bytes = seen.get(url) ?? readFile(path);
+  seen.set(url, bytes);
+  const read = await bytes.catch(() => {
+    throw new DataError(`the frame ${path} can't be read: keep the .frames folder beside its file.`);
+  });
+  return decodeImage(read).catch((error: unknown) => {
+    throw new DataError(`${path}: ${errorMessage(error)}`);
+  });
 }

@@ -1,8 +1,6 @@
-/** Worlds, protocols and the environments made of them. Importing this registers the built-in worlds. */
-import { geometry3k } from "./geometry/geometry3k.ts";
+/** The contract: worlds, protocols and the environments made of them. The worlds themselves are in `worlds/`, beside `src/`. */
 import { register } from "./registry.ts";
 import { remote } from "./remote.ts";
-import { builtinWorlds } from "./worlds/index.ts";
 
 export { z } from "zod";
 export * from "./action.ts";
@@ -17,9 +15,11 @@ export * from "./plans.ts";
 export * from "./prompt-records.ts";
 export * from "./protocol.ts";
 export * from "./protocols/index.ts";
+export { TOOL_FORMS, type ToolForm, writeCall } from "./protocols/tool-text.ts";
 export * from "./python.ts";
 export * from "./registry.ts";
 export { HttpEnv } from "./remote.ts";
+export { type Row, readRows } from "./rows.ts";
 export * from "./seeds.ts";
 export * from "./sources.ts";
 export * from "./task.ts";
@@ -28,8 +28,5 @@ export * from "./tools.ts";
 export * from "./world.ts";
 export * from "./world-env.ts";
 export * from "./world-model/index.ts";
-export * from "./worlds/index.ts";
 
-for (const world of builtinWorlds) register(world);
 register(remote);
-register(geometry3k);

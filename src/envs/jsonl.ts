@@ -6,6 +6,8 @@ import { createReadStream } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { ConfigError, DataError, errorMessage } from "../core/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import { missingFile } from "../core/missing.ts";
+import { given } from "../core/words.ts";
 
 /** `line` counts from 1. */
 export type JsonLine = { readonly value: JsonObject; readonly line: number };
@@ -31,11 +33,15 @@ export function jsonLine(row: object): string {
   return `${JSON.stringify(row)}\n`;
 }
 
+const ONE_LIST =
+  "the file is one JSON list, and each line must hold one JSON object. jq -c '.[]' in.json > out.jsonl makes it so.";
+
 function parseLine(text: string, closed: boolean, where: string): JsonObject {
   let value: Json;
   try {
     value = JSON.parse(text);
   } catch (error) {
+    if (/^\s*\[\s*(\{|$)/.test(text)) throw new DataError(`${where}: ${ONE_LIST}`);
     throw new DataError(
       closed
         ? `${where}: not JSON (${errorMessage(error)}). Each line must hold one JSON object.`
@@ -43,7 +49,10 @@ function parseLine(text: string, closed: boolean, where: string): JsonObject {
     );
   }
   if (isJsonObject(value)) return value;
-  throw new DataError(`${where}: a row must be a JSON object, such as {"env": "maze_2d/easy"}.`);
+  if (Array.isArray(value) && isJsonObject(value[0])) throw new DataError(`${where}: ${ONE_LIST}`);
+  throw new DataError(
+    `${where}: a row must be a JSON object, such as {"question": "2 + 3", "answer": 5}; got ${given(value)}.`,
+  );
 }
 
 /** Lines without their newline; `closed` is false for a last line that has none. */
@@ -62,7 +71,7 @@ async function* readLines(file: string): AsyncGenerator<{ text: string; closed: 
     }
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
-    if (code === "ENOENT") throw new ConfigError(`There is no file ${file}. Check the path.`);
+    if (code === "ENOENT") throw new ConfigError(missingFile(file));
     if (code === "EISDIR") throw new ConfigError(`${file} is a folder. Name a file in it.`);
     if (code === "ERR_ENCODING_INVALID_ENCODED_DATA") throw new DataError(`${file} is not UTF-8; save it as UTF-8.`);
     throw error;

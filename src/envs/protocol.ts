@@ -6,6 +6,7 @@
 import type { Part } from "../core/message.ts";
 import type { Action, ActionSpec } from "./action.ts";
 import type { PromptStyle } from "./world.ts";
+import type { Form } from "./world-model/speak.ts";
 
 /** [start, end) in UTF-16 units of the reply. */
 export type Span = readonly [start: number, end: number];
@@ -43,6 +44,8 @@ export interface Protocol {
   readonly formatReward: FormatReward;
   /** Tags in which a model says what it sees, which way it goes and what it expects (`observation`, `justification`, `prediction`): an oracle fills them with true words. */
   readonly says?: readonly string[];
+  /** The form in which a world's things are described there; absent: the prompt prescribes none. */
+  readonly form?: Form;
   /** What stands in a system message before the first prompt. */
   system?(actions: readonly ActionSpec[]): string;
   /** What the agent sees after a reply, in the form in which this protocol answers. */

@@ -29,11 +29,11 @@ describe("names", () => {
   test("an id without a difficulty means the first one", async () => {
     const [plain, easyOne] = [await makeWorld("maze_2d"), await makeWorld("maze_2d/easy")];
     expect(await plain.task("brief", "image")).toBe(await easyOne.task("brief", "image"));
-    const easy = listEnvs().find((env) => env.id === "maze_2d/easy");
+    const easy = (await listEnvs()).find((env) => env.id === "maze_2d/easy");
     expect(easy).toMatchObject({ protocol: "tuple", maxTurns: 20, options: { width: 9, height: 9 } });
   });
 
-  test("worlds can be shown in grey, environments only where they have the option", () => {
+  test("worlds can be shown in grey, environments only where they have the option", async () => {
     register(
       defineEnv({
         id: "unseen",
@@ -45,7 +45,7 @@ describe("names", () => {
         }),
       }),
     );
-    expect(["maze_2d/easy", "geometry3k", "unseen"].map(canBlindfold)).toEqual([true, true, false]);
+    expect(await Promise.all(["maze_2d/easy", "geometry3k", "unseen"].map(canBlindfold))).toEqual([true, true, false]);
   });
 
   test.each([
@@ -148,6 +148,6 @@ describe("files", () => {
     await expect(makeEnv("echo_test", { wrod: "ho" })).rejects.toThrow('unknown option "wrod"');
     await expect(makeWorld("echo_test")).rejects.toThrow("makeEnv");
     register(defineEnv({ ...definition, id: "required_test", options: z.strictObject({ word: z.string() }) }));
-    expect(listEnvs().find((env) => env.id === "required_test")).toMatchObject({ options: {} });
+    expect((await listEnvs()).find((env) => env.id === "required_test")).toMatchObject({ options: {} });
   });
 });

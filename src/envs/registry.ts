@@ -3,32 +3,55 @@
  * JavaScript file whose default export is a definition (`./my-world.ts`, `./my-world.ts#hard`). Options are checked
  * here, once, and every error names the option and what it may be.
  */
+import { existsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
+import { closestWord, didYouMean, given } from "../core/words.ts";
+import { checkedEnv, checkedProtocol, checkedScorer } from "./contract.ts";
 import type { EnvDefinition, OptionsSchema, Preset, WorldDefinition } from "./define.ts";
 import type { Env } from "./env.ts";
 import { isPath, loadFile } from "./load.ts";
 import type { Protocol } from "./protocol.ts";
 import { makeProtocol } from "./protocols/index.ts";
 import type { World } from "./world.ts";
+import { checkedWorld } from "./world-contract.ts";
 import { type Scorer, WorldEnv } from "./world-env.ts";
-import type { Baseline } from "./world-model/score.ts";
-import { type Things, type WorldModelPay, worldBaseline, worldModelScorer } from "./world-model/scorer.ts";
+import type { Luck } from "./world-model/score.ts";
+import { type WorldModelPay, worldLuck, worldModelScorer } from "./world-model/scorer.ts";
+import { type View, viewOf } from "./world-model/view.ts";
 
 export type Definition = WorldDefinition | EnvDefinition;
 export type Options = Readonly<Record<string, unknown>>;
 
-const definitions = new Map<string, Definition>();
+/** A definition that is loaded when somebody first asks for it, so that a world that nobody plays costs nothing. */
+export type LazyDefinition = { readonly id: string; load(): Promise<Definition> };
+
+const definitions = new Map<string, Definition | LazyDefinition>();
 
 /** Makes a definition known by its id, for this process. */
-export function register(definition: Definition): void {
+export function register(definition: Definition | LazyDefinition): void {
   if (!/^[a-z][a-z0-9_-]*$/.test(definition.id)) {
     throw new ConfigError(`"${definition.id}" can't be an environment id: use lower-case letters, digits, _ and -.`);
   }
   if (definitions.has(definition.id))
     throw new ConfigError(`The environment "${definition.id}" is already registered.`);
   definitions.set(definition.id, definition);
+}
+
+export const isRegistered = (id: string): boolean => definitions.has(id);
+
+let loading: Promise<unknown> = Promise.resolve();
+
+async function loaded(id: string): Promise<Definition | undefined> {
+  const known = definitions.get(id);
+  if (known === undefined || !("load" in known)) return known;
+  // One at a time: two that share a file would meet half of it under a loader of sources.
+  const load = loading.then(() => known.load());
+  loading = load.catch(() => undefined);
+  const definition = await load;
+  definitions.set(id, definition);
+  return definition;
 }
 
 export type EnvListing = {
@@ -43,8 +66,10 @@ export type EnvListing = {
 };
 
 /** Every registered id, difficulties spelled out. */
-export function listEnvs(): EnvListing[] {
-  return [...definitions.values()].flatMap((definition): EnvListing[] => {
+export async function listEnvs(): Promise<EnvListing[]> {
+  const all = await Promise.all([...definitions.keys()].map((id) => loaded(id)));
+  return all.flatMap((definition): EnvListing[] => {
+    if (definition === undefined) return [];
     const { id, summary, kind } = definition;
     if (definition.kind === "env") {
       // An option without a default has no value to list.
@@ -71,26 +96,19 @@ function defaultOptions(definition: WorldDefinition, difficulty: string | undefi
 }
 
 export async function makeWorld(name: string, options: Options = {}): Promise<World> {
-  const { definition, difficulty } = find(name);
+  const { definition, difficulty } = await find(name);
   if (definition.kind === "env") throw new ConfigError(`"${name}" is an environment without a world: use makeEnv.`);
-  return checkWorld(await definition.create(worldOptions(definition, difficulty, options)), name);
+  return checkedWorld(await definition.create(worldOptions(definition, difficulty, options)), name);
 }
 
 /** A user's `create` may return anything. */
-function checkWorld(world: World, name: string): World {
-  const methods = ["reset", "act", "observe", "task", "success"] as const;
-  const missing = methods.filter((method) => typeof world?.[method] !== "function");
-  if (!Array.isArray(world?.actions))
-    throw new ConfigError(`${name}: create() made a world without \`actions\`, a list.`);
-  if (missing.length === 0) return world;
-  throw new ConfigError(
-    `${name}: create() made a world without the method ${missing.map((m) => `${m}()`).join(", ")}.`,
-  );
-}
-
 function checkEnv(env: Env, name: string): Env {
-  const missing = (["reset", "step"] as const).filter((method) => typeof env?.[method] !== "function");
-  if (missing.length === 0) return env;
+  if (typeof env !== "object" || env === null) {
+    const got = env === undefined ? "undefined: is there a return?" : `${given(env)}.`;
+    throw new ConfigError(`${name}: create() must return an environment; got ${got}`);
+  }
+  const missing = (["reset", "step"] as const).filter((method) => typeof env[method] !== "function");
+  if (missing.length === 0) return checkedEnv(env, name);
   throw new ConfigError(
     `${name}: create() made an environment without the method ${missing.map((m) => `${m}()`).join(", ")}.`,
   );
@@ -129,18 +147,19 @@ const envOptionsSchema = z.strictObject(envOptionsShape);
 export type EnvOptions = z.input<typeof envOptionsSchema>;
 
 /** Whether an environment is made of a world and a protocol. */
-export function isWorld(name: string): boolean {
-  return find(name).definition.kind !== "env";
+export async function isWorld(name: string): Promise<boolean> {
+  return (await find(name)).definition.kind !== "env";
 }
 
 /** Worlds can be shown in grey, and environments with an option for it. */
-export function canBlindfold(name: string): boolean {
-  return isWorld(name) || "blindfold" in find(name).definition.options.shape;
+export async function canBlindfold(name: string): Promise<boolean> {
+  const { definition } = await find(name);
+  return definition.kind !== "env" || "blindfold" in definition.options.shape;
 }
 
 /** How many episodes an environment has, where they are rows of data; undefined: every seed is one. */
 export async function envRows(name: string, options: Options = {}): Promise<number | undefined> {
-  const { definition } = find(name);
+  const { definition } = await find(name);
   if (definition.kind !== "env" || definition.rows === undefined) return undefined;
   const rows = await definition.rows(check(definition.options, options, name));
   if (rows === undefined) return undefined;
@@ -151,14 +170,14 @@ export async function envRows(name: string, options: Options = {}): Promise<numb
 
 /** A `WorldEnv` for a world; an environment of another kind as its author made it. */
 export async function makeEnv(name: string, options: EnvOptions & Options = {}): Promise<WorldEnv | Env> {
-  const { definition } = find(name);
+  const { definition } = await find(name);
   if (definition.kind !== "env") return makeWorldEnv(name, options);
   return checkEnv(await definition.create(check(definition.options, options, name)), name);
 }
 
 /** `makeEnv` for callers that need the world inside (oracles, saved episodes, pictures). */
 export async function makeWorldEnv(name: string, options: EnvOptions & Options = {}): Promise<WorldEnv> {
-  const { definition, difficulty } = find(name);
+  const { definition, difficulty } = await find(name);
   if (definition.kind === "env") throw new ConfigError(`"${name}" is not made of a world and a protocol.`);
   const known = Object.keys(envOptionsShape);
   const entries = Object.entries(options);
@@ -167,22 +186,24 @@ export async function makeWorldEnv(name: string, options: EnvOptions & Options =
   const ownOptions = worldOptions(definition, difficulty, forWorld, known);
   const settings = check(envOptionsSchema, forEnv, name);
   const { maxTurns, maxActions, protocol: wanted, formatReward, maxLongSide, worldModel, ...rest } = settings;
-  const protocol = resolveProtocol(wanted ?? definition.protocol, definition, maxActions);
-  const world = checkWorld(await definition.create(ownOptions), name);
+  const protocol = resolveProtocol(wanted ?? definition.protocol, definition, maxActions, name);
+  const world = checkedWorld(await definition.create(ownOptions), name);
   const score = worldModel === undefined ? definition.score : await modelScorer(definition, ownOptions, worldModel);
   if (worldModel !== undefined) checkPaid(protocol, worldModel);
+  const view = viewOf(definition);
   return new WorldEnv(world, protocol, {
     ...rest,
     maxTurns: maxTurns ?? turnLimit(definition, difficulty),
     formatReward: formatReward ?? protocol.formatReward,
     ...(maxLongSide === undefined ? {} : { maxLongSide }),
-    ...(score === undefined ? {} : { score }),
+    ...(score === undefined ? {} : { score: checkedScorer(score, name) }),
+    ...(view === undefined ? {} : { view }),
   });
 }
 
-/** The kinds of things in a world, and what describing them without looking earns. */
+/** What can be said of a world, and how often that is so by luck. */
 export async function worldModelOf(name: string, options: EnvOptions & Options = {}): Promise<WorldModel> {
-  const { definition, difficulty } = find(name);
+  const { definition, difficulty } = await find(name);
   if (definition.kind === "env") throw new ConfigError(`"${name}" is not made of a world and a protocol.`);
   const known = Object.keys(envOptionsShape);
   const forWorld = Object.fromEntries(Object.entries(options).filter(([key]) => !known.includes(key)));
@@ -199,30 +220,32 @@ function checkPaid({ name }: Protocol, { state, transition }: WorldModelPay): vo
   );
 }
 
-type WorldModel = { readonly things: Things; readonly baseline: Baseline };
+type WorldModel = { readonly view: View; readonly luck: Luck };
 
 async function modelScorer(definition: WorldDefinition, options: Options, pay: WorldModelPay): Promise<Scorer> {
-  const { things, baseline } = await modelOf(definition, options);
-  return worldModelScorer(things, pay, baseline);
+  const { view, luck } = await modelOf(definition, options);
+  return worldModelScorer(view, pay, luck);
 }
 
 async function modelOf(definition: WorldDefinition, options: Options): Promise<WorldModel> {
-  const { id, things, create } = definition;
-  if (things === undefined) {
+  const { id, create } = definition;
+  const view = viewOf(definition);
+  if (view === undefined) {
     throw new ConfigError(
       `${id} has no facts, so worldModel can't pay for what is said of it: leave worldModel out, or give the world facts() and its definition things.`,
     );
   }
-  const make = async () => create(options);
-  return { things, baseline: await worldBaseline(JSON.stringify([id, things, options]), things, make) };
+  const make = async () => checkedWorld(await create(options), id);
+  return { view, luck: await worldLuck(JSON.stringify([id, view, options]), view, make) };
 }
 
 function resolveProtocol(
   wanted: string | { name: string } | Protocol,
   definition: WorldDefinition,
   maxActions: number | undefined,
+  label: string,
 ): Protocol {
-  if (typeof wanted === "object" && "parse" in wanted) return wanted;
+  if (typeof wanted === "object" && "parse" in wanted) return checkedProtocol(wanted, label);
   const { name, ...own } = typeof wanted === "string" ? { name: wanted } : wanted;
   // Protocols that allow several actions, or pay a bonus, take the world's usual numbers unless told otherwise.
   const several = name === "think" || name === "world-model";
@@ -277,7 +300,9 @@ function check<S extends OptionsSchema>(
   const known = [...Object.keys(schema.shape), ...alsoKnown];
   const problems = result.error.issues.map((issue) => {
     if (issue.code === "unrecognized_keys") {
-      return `unknown option ${quoted(issue.keys)}; the options are ${known.join(", ") || "none"}`;
+      const close = issue.keys.flatMap((key) => closestWord(key, known) ?? []);
+      const hint = close.length === 0 ? "" : ` (did you mean ${quoted(close)}?)`;
+      return `unknown option ${quoted(issue.keys)}${hint}; the options are ${known.join(", ") || "none"}`;
     }
     const path = issue.path.map(String).join(".");
     const value = issue.path.reduce<unknown>(
@@ -289,17 +314,20 @@ function check<S extends OptionsSchema>(
   throw new ConfigError(`${label}: ${problems.join("; ")}.`);
 }
 
-function find(name: string): { definition: Definition; difficulty: string | undefined } {
+async function find(name: string): Promise<{ definition: Definition; difficulty: string | undefined }> {
   if (isPath(name)) {
     const [path = "", wanted] = name.split("#");
     const definition = loadDefinition(path);
     return { definition, difficulty: pickDifficulty(definition, wanted, name) };
   }
   const [id = "", wanted, ...more] = name.split("/");
-  const definition = definitions.get(id);
+  const definition = await loaded(id);
   if (definition === undefined || more.length > 0) {
+    const ids = [...definitions.keys()];
+    const file = [name, `${name}.ts`, `${name}.js`].find((path) => existsSync(path) && statSync(path).isFile());
+    const near = file === undefined ? didYouMean(id, ids) : ` Did you mean the file "./${file}"?`;
     throw new ConfigError(
-      `There is no environment "${name}". Known ids: ${[...definitions.keys()].join(", ")}. ` +
+      `There is no environment "${name}".${near} Known ids: ${ids.join(", ")}. ` +
         "A file is named by its path, starting with ./ or / (for example ./my-world.ts).",
     );
   }
@@ -311,24 +339,36 @@ function pickDifficulty(definition: Definition, wanted: string | undefined, name
   if (wanted === undefined) return difficulties[0];
   if (difficulties.includes(wanted)) return wanted;
   const hint = difficulties.length === 0 ? `write "${definition.id}"` : `it has ${quoted(difficulties)}`;
-  throw new ConfigError(`"${name}": ${definition.id} has no difficulty "${wanted}"; ${hint}.`);
+  const near = didYouMean(wanted, difficulties);
+  throw new ConfigError(`"${name}": ${definition.id} has no difficulty "${wanted}"; ${hint}.${near}`);
 }
 
-const loaded = new Map<string, Definition>();
+const files = new Map<string, Definition>();
 
 function loadDefinition(path: string): Definition {
   const file = resolve(path);
-  const known = loaded.get(file);
+  const known = files.get(file);
   if (known !== undefined) return known;
   const definition = loadFile(file);
   if (!isDefinition(definition)) {
     throw new ConfigError(
-      `${path}: its default export must be made with defineWorld({…}), defineEnv({…}) or defineTask({…}).`,
+      `${path}: its default export must be made with defineWorld({…}), defineEnv({…}) or defineTask({…}); ${foundIn(definition)}.`,
     );
   }
-  const placed = definition.kind === "env" ? (definition.from?.(dirname(file)) ?? definition) : definition;
-  loaded.set(file, placed);
+  const placed = definition.kind === "env" ? (definition.from?.(dirname(file), path) ?? definition) : definition;
+  files.set(file, placed);
   return placed;
+}
+
+/** What a file has in a definition's place. */
+function foundIn(value: unknown): string {
+  const fields = typeof value === "object" && value !== null ? Object.entries(value) : [];
+  const named = fields.find(([, inner]) => isDefinition(inner));
+  if (named !== undefined) return `it exports one as "${named[0]}": write export default`;
+  const names = fields.map(([name]) => name);
+  if (["model", "envs", "optimizer"].every((name) => names.includes(name)))
+    return "this is a recipe, for saccade train";
+  return `it has ${fields.length === 0 && typeof value === "object" ? "none" : given(value)}`;
 }
 
 function isDefinition(value: unknown): value is Definition {

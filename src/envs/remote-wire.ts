@@ -5,7 +5,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { DataError } from "../core/errors.ts";
-import { isJsonObject, isTooDeep, type Json, type JsonObject } from "../core/json.ts";
+import { isJsonObject, type Json, type JsonLimits, type JsonObject, JsonScan } from "../core/json.ts";
 import { type Message, text, user } from "../core/message.ts";
 import { decodeImage } from "../images/decode.ts";
 import { fromOpenAI, toOpenAI } from "../images/openai.ts";
@@ -19,6 +19,8 @@ export type Packed = { readonly type: string; readonly body: Buffer<ArrayBuffer>
 export const MORE_METHODS = ["truncate", "builtin"] as const;
 const MARK = "<image>";
 const MOST_PARTS = 1000;
+/** Words and settings, never data. */
+const LIMITS: JsonLimits = { values: 2 ** 16, structures: 2 ** 14, nesting: 100 };
 
 /** `form-data` asks, `mixed` answers. */
 export function packParcel({ data, images }: Parcel, kind: "form-data" | "mixed"): Packed {
@@ -64,13 +66,14 @@ export function unpackParcel(body: Uint8Array, type: string | null): Parcel {
 }
 
 function readJson(content: Uint8Array): JsonObject {
+  const wrong = new JsonScan(LIMITS).push(content);
+  if (wrong !== undefined) throw new DataError(`The part data is too much: ${wrong}.`);
   let value: unknown;
   try {
     value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(content));
   } catch {
     throw new DataError("The part data is not JSON.");
   }
-  if (isTooDeep(value)) throw new DataError("The part data nests too deeply.");
   if (!isJsonObject(value)) throw new DataError("The part data must be a JSON object.");
   return value;
 }

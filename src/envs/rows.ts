@@ -6,6 +6,7 @@ import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import type { Compressors } from "hyparquet";
 import { ConfigError, DataError, errorMessage } from "../core/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import { missingFile } from "../core/missing.ts";
 import { readJsonLines } from "./jsonl.ts";
 
 /** A row and its place, for errors: `data.jsonl:7`, `data.parquet row 7`. */
@@ -30,7 +31,7 @@ const sparse = ["prompt", "options", "visgym_kwargs"];
 async function* readParquet(path: string): AsyncGenerator<Row> {
   const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import("hyparquet");
   const file = await asyncBufferFromFile(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") throw new ConfigError(`There is no file ${path}. Check the path.`);
+    if (error.code === "ENOENT") throw new ConfigError(missingFile(path));
     throw error;
   });
   const metadata = await parquetMetadataAsync(file).catch((error) => {

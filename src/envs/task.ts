@@ -9,7 +9,9 @@ import { ConfigError, EnvError } from "../core/errors.ts";
 import type { Awaitable } from "../core/json.ts";
 import { type Message, text, textOf, user } from "../core/message.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
-import type { EnvDefinition } from "./define.ts";
+import { given } from "../core/words.ts";
+import { ask, BOOLEAN, checkFields, checkMessages, checkRewards, mustReturn, optional } from "./contract.ts";
+import { checkDefinition, type EnvDefinition } from "./define.ts";
 import { type BuiltinAgent, type Env, type RewardPart, type Step, sumRewards } from "./env.ts";
 import { sectionsOf } from "./protocols/tags.ts";
 import { type ReadCall, readCalls, resultParts, TOOL_FORMS, type ToolForm, withTools } from "./protocols/tool-text.ts";
@@ -20,8 +22,8 @@ import type { PromptStyle } from "./world.ts";
 /** What a reply earned, where a number does not say it all. */
 export type Verdict = {
   readonly rewards: readonly RewardPart[];
-  /** What is said next when the episode goes on; default: that it may try again. */
-  readonly say?: readonly Message[];
+  /** What is said next when the episode goes on, a string by the user; default: that it may try again. */
+  readonly say?: string | readonly Message[];
   readonly done: boolean;
   /** Default: this reply earned 1 or more. */
   readonly success?: boolean;
@@ -36,7 +38,8 @@ export type TaskInput<R> = {
   readonly maxTurns?: number;
   /** What replies may call. With tools the default of `maxTurns` is 8. */
   readonly tools?: readonly Tool<R>[];
-  prompt(row: R): Awaitable<readonly Message[]>;
+  /** The first messages; a string is what the user says. */
+  prompt(row: R): Awaitable<string | readonly Message[]>;
   /** Turns count from 1. A number is the reward of a reply that ends the episode; 1 or more is a success. With tools, it is asked for replies that call none; absent: they earn 0. */
   reward?(reply: string, row: R, turn: number): Awaitable<number | Verdict>;
   /** A right reply, where the rows hold one: it gives demonstrations, a warm start and a ceiling. */
@@ -54,15 +57,43 @@ const options = z.strictObject({
 });
 
 export function defineTask<R>(task: TaskInput<R>): EnvDefinition<typeof options> {
-  return taskFrom(task, process.cwd());
+  checkTask(task);
+  return taskFrom(task, process.cwd(), `Task "${task.id}"`);
 }
 
-function taskFrom<R>(task: TaskInput<R>, folder: string): EnvDefinition<typeof options> {
-  const { id, tools = [] } = task;
+const FIELDS = {
+  id: true,
+  summary: true,
+  data: true,
+  maxTurns: true,
+  tools: true,
+  prompt: true,
+  reward: true,
+  answer: true,
+  slip: true,
+} as const satisfies Record<keyof TaskInput<unknown>, true>;
+
+function checkTask<R>(task: TaskInput<R>): void {
+  const { id, data, tools = [] } = task;
+  checkDefinition("defineTask", task, Object.keys(FIELDS));
   checkTools(tools, `Task "${id}"`);
+  const wrong = (["prompt", "reward", "answer", "slip"] as const).find(
+    (name) => task[name] !== undefined && typeof task[name] !== "function",
+  );
+  if (wrong !== undefined)
+    throw new ConfigError(`Task "${id}": ${wrong} must be a function; got ${given(task[wrong])}.`);
+  if (task.prompt === undefined)
+    throw new ConfigError(`Task "${id}" has no prompt(row), which makes a row's first messages.`);
   if (task.reward === undefined && tools.length === 0) {
     throw new ConfigError(`Task "${id}" has neither reward() nor tools, so nothing could be earned in it.`);
   }
+  if (typeof data !== "string" && !Array.isArray(data)) {
+    throw new ConfigError(`Task "${id}": data must be a file's path or a list of rows; got ${given(data)}.`);
+  }
+}
+
+function taskFrom<R>(task: TaskInput<R>, folder: string, label: string): EnvDefinition<typeof options> {
+  const { id, tools = [] } = task;
   const files = new Map<string, Promise<readonly R[]>>();
   const rowsOf = (data: string | undefined): Promise<readonly R[]> => {
     // A file that an option names starts where the user stands, the author's own at the author's file.
@@ -80,9 +111,9 @@ function taskFrom<R>(task: TaskInput<R>, folder: string): EnvDefinition<typeof o
     rows: async ({ data }) => (await rowsOf(data)).length,
     create: async ({ data, maxTurns = task.maxTurns ?? (tools.length > 0 ? 8 : 1), form, prompt }) => {
       const rows = await rowsOf(data);
-      return new TaskEnv(task, (seed) => rowAt(rows, seed, id), { maxTurns, form, prompt });
+      return new TaskEnv(task, (seed) => rowAt(rows, seed, id), { maxTurns, form, prompt, label });
     },
-    from: (place) => taskFrom(task, place),
+    from: (place, file) => taskFrom(task, place, file),
   };
 }
 
@@ -102,7 +133,19 @@ async function load<R>(task: TaskInput<R>, file: string): Promise<readonly R[]> 
   return rows;
 }
 
-export type TaskSettings = { readonly maxTurns: number; readonly form: ToolForm; readonly prompt: PromptStyle };
+export type TaskSettings = {
+  readonly maxTurns: number;
+  readonly form: ToolForm;
+  readonly prompt: PromptStyle;
+  /** The task's file, for messages; absent: its id. */
+  readonly label?: string;
+};
+
+const VERDICT = {
+  rewards: { wanted: 'a list of parts, such as { name: "task", value: 1 }', fits: Array.isArray },
+  done: BOOLEAN,
+  success: optional(BOOLEAN),
+};
 
 /** A task on rows from anywhere: `row` gives that of a seed, or throws. */
 export class TaskEnv<R> implements Env {
@@ -110,7 +153,7 @@ export class TaskEnv<R> implements Env {
   readonly #rowOf: (seed: number) => Awaitable<R>;
   readonly #settings: TaskSettings;
   readonly #tools: readonly Tool<R>[];
-  #row: { readonly value: R } | undefined;
+  #row: { readonly value: R; readonly seed: number } | undefined;
   #turn = 0;
 
   constructor(task: Omit<TaskInput<R>, "data">, rowOf: (seed: number) => Awaitable<R>, settings: TaskSettings) {
@@ -121,10 +164,18 @@ export class TaskEnv<R> implements Env {
   }
 
   async reset(seed: number): Promise<readonly Message[]> {
-    this.#row = { value: await this.#rowOf(seed) };
+    const value = await this.#rowOf(seed);
+    this.#row = { value, seed };
     this.#turn = 0;
     const { form, prompt } = this.#settings;
-    return withTools(await this.#task.prompt(this.#row.value), this.#tools, form, prompt);
+    const where = `${this.#label()}: prompt(row ${seed})`;
+    const first = await ask(where, () => this.#task.prompt(value), checkSaid);
+    if (first.length === 0) throw new EnvError(`${where} returned no messages, so there is nothing to reply to.`);
+    return withTools(messagesOf(first), this.#tools, form, prompt);
+  }
+
+  #label(): string {
+    return this.#settings.label ?? `Task "${this.#task.id}"`;
   }
 
   async step(reply: string): Promise<Step> {
@@ -132,19 +183,25 @@ export class TaskEnv<R> implements Env {
     this.#turn += 1;
     const calls = this.#tools.length === 0 ? [] : readCalls(reply);
     const step =
-      calls.length > 0 ? await this.#called(reply, calls, this.#row.value) : await this.#paid(reply, this.#row.value);
+      calls.length > 0
+        ? await this.#called(reply, calls, this.#row.value)
+        : await this.#paid(reply, this.#row.value, this.#row.seed);
     if (step.terminated || step.truncated) this.#row = undefined;
     return step;
   }
 
   /** A reply that is the answer. */
-  async #paid(reply: string, row: R): Promise<Step> {
-    const paid = (await this.#task.reward?.(reply, row, this.#turn)) ?? 0;
+  async #paid(reply: string, row: R, seed: number): Promise<Step> {
+    const { reward } = this.#task;
+    const where = `${this.#label()}: reward(reply, row ${seed}, ${this.#turn})`;
+    const check = (made: number | Verdict) => checkPaid(made, reply, where);
+    const paid =
+      reward === undefined ? 0 : await ask(where, () => reward.call(this.#task, reply, row, this.#turn), check);
     const verdict: Verdict = typeof paid === "number" ? { rewards: [{ name: "task", value: paid }], done: true } : paid;
-    const { rewards, done, say = [user(text("That is not it. Try again."))] } = verdict;
+    const { rewards, done, say = "That is not it. Try again." } = verdict;
     const truncated = !done && this.#turn >= this.#settings.maxTurns;
     return {
-      observation: done || truncated ? (verdict.say ?? []) : say,
+      observation: messagesOf(done || truncated ? (verdict.say ?? []) : say),
       rewards,
       terminated: done,
       truncated,
@@ -158,7 +215,7 @@ export class TaskEnv<R> implements Env {
     const { maxTurns, form } = this.#settings;
     const outcomes: ToolOutcome[] = [];
     for (const call of calls) {
-      outcomes.push(await runTool(this.#tools, call, { row, turn: this.#turn, maxTurns }));
+      outcomes.push(await runTool(this.#tools, call, { row, turn: this.#turn, maxTurns }, this.#label()));
       if (outcomes.at(-1)?.done) break;
     }
     const ran = calls.slice(0, outcomes.length);
@@ -195,7 +252,54 @@ export class TaskEnv<R> implements Env {
   async builtinReply(agent: BuiltinAgent, seed: number): Promise<string | undefined> {
     if (this.#row === undefined || agent === "stop") return undefined;
     const { form } = this.#settings;
-    if (agent === "oracle") return this.#task.answer?.(this.#row.value, this.#turn + 1, form);
-    return this.#task.slip?.(this.#row.value, new NumpyRandom(seed), form);
+    const { value, seed: row } = this.#row;
+    const { answer, slip } = this.#task;
+    const turn = this.#turn + 1;
+    if (agent === "oracle") {
+      return (
+        answer &&
+        ask(
+          `${this.#label()}: answer(row ${row}, ${turn})`,
+          () => answer.call(this.#task, value, turn, form),
+          checkReply,
+        )
+      );
+    }
+    return (
+      slip &&
+      ask(
+        `${this.#label()}: slip(row ${row})`,
+        () => slip.call(this.#task, value, new NumpyRandom(seed), form),
+        checkReply,
+      )
+    );
   }
+}
+
+type Said = string | readonly Message[];
+
+function messagesOf(said: Said): readonly Message[] {
+  return typeof said === "string" ? [user(text(said))] : said;
+}
+
+function checkSaid<S extends Said>(said: S, where: string, must = "must return a string or"): S {
+  if (typeof said !== "string") checkMessages(said, where, must);
+  return said;
+}
+
+function checkPaid(paid: number | Verdict, reply: string, where: string): number | Verdict {
+  if (typeof paid === "number" && Number.isFinite(paid)) return paid;
+  if (typeof paid !== "object" || paid === null) {
+    const hint = typeof paid === "boolean" ? " Write Number(…)." : "";
+    throw mustReturn(where, "a finite number or { rewards, done }", paid, hint);
+  }
+  checkFields(paid, VERDICT, where);
+  checkRewards(paid.rewards, reply, `${where}.rewards`);
+  if (paid.say !== undefined) checkSaid(paid.say, `${where}.say`, "must be a string or");
+  return paid;
+}
+
+function checkReply(reply: string, where: string): string {
+  if (typeof reply === "string") return reply;
+  throw mustReturn(where, "a string", reply);
 }

@@ -4,12 +4,13 @@
  * reads, never an end of the episode.
  */
 import { z } from "zod";
-import { ConfigError, errorMessage } from "../core/errors.ts";
-import { type Image, isImage } from "../core/image.ts";
+import { ConfigError, EnvError, errorMessage } from "../core/errors.ts";
+import { type Image, imageHint, isImage } from "../core/image.ts";
 import type { Awaitable, Json, JsonObject } from "../core/json.ts";
 import { image, type Part, text } from "../core/message.ts";
+import { closestWord, given } from "../core/words.ts";
+import { BOOLEAN, checkFields, checkParts, mustReturn, NUMBER, optional } from "./contract.ts";
 import type { RewardPart } from "./env.ts";
-import { closestWord } from "./protocols/command.ts";
 import { CALL_TAG, type ReadCall, type ToolText } from "./protocols/tool-text.ts";
 
 /** Where a call stands: the row of its task, the reply it is in (from 1), and how many replies there may be. */
@@ -40,28 +41,43 @@ export type ToolOutcome = {
   readonly success?: boolean;
 };
 
-export type Tool<R = unknown> = ToolText & { call(given: Json, context: ToolContext<R>): Promise<ToolOutcome> };
+export type Tool<R = unknown> = ToolText & {
+  /** `label`: whose tool it is, for errors. */
+  call(given: Json, context: ToolContext<R>, label?: string): Promise<ToolOutcome>;
+};
 
 export function defineTool<S extends z.ZodObject, R = unknown>(tool: ToolInput<S, R>): Tool<R> {
   const { name, description, input } = tool;
   if (!/^[A-Za-z_][\w-]{0,63}$/.test(name)) {
     throw new ConfigError(`"${name}" can't be the name of a tool: use letters, digits, _ and -, at most 64.`);
   }
+  if (typeof tool.run !== "function") {
+    const got = tool.run === undefined ? "it is missing" : `got ${given(tool.run)}`;
+    throw new ConfigError(`the tool "${name}": run must be a function; ${got}.`);
+  }
+  if (typeof input?.safeParse !== "function" || typeof input.shape !== "object") {
+    throw new ConfigError(
+      `the tool "${name}": input must be a zod object, such as z.object({ n: z.int() }); got ${given(input)}.`,
+    );
+  }
   return {
     name,
     description,
     parameters: parametersOf(name, input),
-    async call(given, context) {
+    async call(given, context, label) {
       const read = input.safeParse(given);
       if (!read.success) {
         const wrong = read.error.issues.map((issue) => `${issue.path.join(".") || "arguments"}: ${issue.message}`);
         return failed(`The arguments of ${name} do not fit: ${wrong.join("; ")}.`);
       }
+      let answer: ToolAnswer;
       try {
-        return outcomeOf(await tool.run(read.data, context));
+        answer = await tool.run(read.data, context);
       } catch (error) {
         return failed(`${name} failed: ${errorMessage(error)}`);
       }
+      // What the code of a tool may not return is its author's to mend, not the model's to read.
+      return outcomeOf(answer, `${label === undefined ? "" : `${label}: `}the tool ${name}`);
     },
   };
 }
@@ -71,10 +87,11 @@ export async function runTool<R>(
   tools: readonly Tool<R>[],
   call: ReadCall,
   context: ToolContext<R>,
+  label?: string,
 ): Promise<ToolOutcome> {
   if (!call.ok) return failed(`${call.problem} Write <${CALL_TAG}>{"name": …, "arguments": {…}}</${CALL_TAG}>.`);
   const tool = tools.find(({ name }) => name === call.name);
-  if (tool !== undefined) return tool.call(call.args, context);
+  if (tool !== undefined) return tool.call(call.args, context, label);
   const names = tools.map(({ name }) => name);
   const close = closestWord(call.name.slice(0, 64), names);
   return failed(
@@ -83,7 +100,10 @@ export async function runTool<R>(
 }
 
 /** Two tools of one name could not be told apart. */
-export function checkTools(tools: readonly ToolText[], label: string): void {
+export function checkTools(tools: readonly Tool<never>[], label: string): void {
+  const plain = tools.findIndex((tool) => typeof tool?.call !== "function");
+  if (plain >= 0)
+    throw new ConfigError(`${label}: tools[${plain}] must be made with defineTool({…}); got ${given(tools[plain])}.`);
   const names = tools.map(({ name }) => name);
   const twice = names.find((name, i) => names.indexOf(name) !== i);
   if (twice !== undefined) throw new ConfigError(`${label} has two tools named "${twice}": rename one.`);
@@ -93,11 +113,14 @@ function failed(problem: string): ToolOutcome {
   return { said: [text(`Error: ${problem}`)], problem: true, rewards: [], done: false };
 }
 
-function outcomeOf(answer: ToolAnswer): ToolOutcome {
-  const whole = isAnswer(answer) ? answer : { say: answer };
-  const { say, reward, done = false, success } = whole;
+const WHOLE = { reward: optional(NUMBER), done: optional(BOOLEAN), success: optional(BOOLEAN) };
+
+function outcomeOf(answer: ToolAnswer, where: string): ToolOutcome {
+  const whole = isWhole(answer) ? answer : undefined;
+  if (whole !== undefined) checkFields(whole, WHOLE, where);
+  const { reward, done = false, success } = whole ?? {};
   return {
-    said: typeof say === "string" ? [text(say)] : isImage(say) ? [image(say)] : say,
+    said: whole === undefined ? partsOf(answer as Said, where) : partsOf(whole.say, `${where}: say`, "must be"),
     problem: false,
     rewards: reward === undefined ? [] : [{ name: "task", value: reward }],
     done,
@@ -105,8 +128,17 @@ function outcomeOf(answer: ToolAnswer): ToolOutcome {
   };
 }
 
-function isAnswer(answer: ToolAnswer): answer is Extract<ToolAnswer, { readonly say: Said }> {
-  return typeof answer === "object" && !Array.isArray(answer) && "say" in answer;
+function partsOf(say: Said, where: string, must?: string): readonly Part[] {
+  if (typeof say === "string") return [text(say)];
+  if (isImage(say)) return [image(say)];
+  if (Array.isArray(say)) return checkParts(say, where);
+  const wanted = "a string, an Image, a list of parts";
+  if (must === undefined) throw mustReturn(where, `${wanted} or { say, reward, done }`, say, imageHint(say));
+  throw new EnvError(`${where} ${must} ${wanted}; got ${given(say)}.${imageHint(say)}`);
+}
+
+function isWhole(answer: ToolAnswer): answer is Extract<ToolAnswer, { readonly say: Said }> {
+  return typeof answer === "object" && answer !== null && !Array.isArray(answer) && "say" in answer;
 }
 
 /** What the schema says, in JSON Schema, as chat templates want it. */

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { frozenLake } from "../../worlds/frozen-lake/frozen-lake.ts";
+import { maze2d } from "../../worlds/maze-2d/maze-2d.ts";
 import { imagesOf, NumpyRandom, textOf } from "../core/index.ts";
 import {
   act,
@@ -12,8 +14,6 @@ import {
   type World,
   type WorldEnv,
 } from "./index.ts";
-import { frozenLake } from "./worlds/frozen-lake.ts";
-import { maze2d } from "./worlds/maze-2d.ts";
 
 const WRONG = "I would rather not.";
 

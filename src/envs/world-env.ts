@@ -7,15 +7,15 @@ import { Image, isImage } from "../core/image.ts";
 import { type Awaitable, isJsonObject, type Json } from "../core/json.ts";
 import { image, type Message, type Part, text, user } from "../core/message.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
-import { checkSeed, mixSeed } from "../core/seed.ts";
+import { checkSeed } from "../core/seed.ts";
 import { fitLongSide } from "../images/resize.ts";
 import type { Action } from "./action.ts";
 import { actionText, sampleAction } from "./args.ts";
 import type { BuiltinAgent, Env, RewardPart, Step } from "./env.ts";
 import type { FormatReward, ParsedReply, Protocol } from "./protocol.ts";
 import type { Observation, ObservationMode, PromptStyle, World } from "./world.ts";
-import { placedOf } from "./world-model/score.ts";
-import { describePlaces } from "./world-model/speak.ts";
+import { describePlaces, formInstruction } from "./world-model/speak.ts";
+import { placedOf, type View } from "./world-model/view.ts";
 
 /**
  * Pays for what a reply says (its sections, with their places) beside what its actions earn. It is asked twice a turn, `before` the actions are
@@ -44,6 +44,8 @@ export type WorldEnvOptions = {
   /** Shrink pictures so that their long side has at most this many pixels. */
   readonly maxLongSide?: number;
   readonly score?: Scorer;
+  /** What can be said of the world. */
+  readonly view?: View;
 };
 
 type Random = { integers(low: number, high: number): number; random(): number };
@@ -179,23 +181,20 @@ export class WorldEnv implements Env {
   async #reply(actions: readonly Action[]): Promise<string> {
     const { world, protocol } = this;
     const sections: Record<string, string> = {};
-    const say = async (tense: "now" | "next") => {
-      // The words follow from the episode and the turn, so the same actions are said in the same words.
-      const random = new NumpyRandom(mixSeed("words", tense, this.#seed, this.#turn));
+    const say = async () => {
       const facts = (await world.facts?.()) ?? [];
-      const placed = placedOf(facts);
-      // Not every world has a player to see from.
-      if (placed.length === 0) return facts.map((fact) => `${fact.subject}: ${fact.relations.join(", ")}`).join("; ");
-      return describePlaces(placed, random, this.options.prompt, tense);
+      const { view, prompt } = this.options;
+      if (view !== undefined) return describePlaces(placedOf(facts, view), view, protocol.form ?? "lines", prompt);
+      return facts.map((fact) => `${fact.subject}: ${fact.relations.join(", ")}`).join("; ");
     };
-    if (world.facts !== undefined && protocol.says?.includes("observation")) sections.observation = await say("now");
+    if (world.facts !== undefined && protocol.says?.includes("observation")) sections.observation = await say();
     if (protocol.says?.includes("justification")) {
       sections.justification = this.describe(((await world.solve?.()) ?? []).slice(0, STEPS_SAID));
     }
     if (world.facts !== undefined && protocol.says?.includes("prediction") && world.save && world.load) {
       const state = await world.save();
       for (const action of actions) if ((await world.act(action)).ended) break;
-      sections.prediction = await say("next");
+      sections.prediction = await say();
       await world.load(state);
     }
     return protocol.print(actions, world.actions, sections);
@@ -270,7 +269,16 @@ export class WorldEnv implements Env {
   async #instructions(): Promise<string> {
     const { prompt, observation } = this.options;
     const gap = prompt === "full" ? "\n\n" : "\n";
-    return (await this.world.task(prompt, observation)) + gap + this.protocol.instruction(this.world.actions, prompt);
+    const asked = this.protocol.instruction(this.world.actions, prompt);
+    return [await this.world.task(prompt, observation), asked, ...this.#form()].join(gap);
+  }
+
+  /** How the prompt asks for descriptions. */
+  #form(): string[] {
+    const { view, prompt } = this.options;
+    const { form, says = [] } = this.protocol;
+    if (view === undefined || form === undefined || form === "free" || says.length === 0) return [];
+    return [formInstruction(says, view, form, prompt)];
   }
 
   #turnLine(): string[] {

@@ -8,7 +8,7 @@ import { assistant, type Message, text, user } from "../core/message.ts";
 import { toModelMessages, withoutTokens } from "./chat-agent.ts";
 import { evaluateModel } from "./evaluate.ts";
 import { realClock } from "./gate.ts";
-import { type Answer, TestServer } from "./test-server.ts";
+import { type Answer, TestServer, type Wire } from "./test-server.ts";
 
 let root: string;
 beforeAll(async () => {
@@ -75,6 +75,29 @@ describe("A server that is not there", () => {
       await server.stop();
     }
   });
+
+  test.each<Wire>(["openai", "anthropic", "google", "server"])(
+    "one that redirects stops the evaluation, and the other address sees no key (%s)",
+    async (wire) => {
+      const elsewhere = await new TestServer(() => ({ text: "<action>left</action>" })).start();
+      const { baseUrl, model } = elsewhere.model(wire);
+      const target = baseUrl ?? model.split("#")[0];
+      const server = await new TestServer(() => ({ status: 307, headers: { location: `${target}/there` } })).start();
+      try {
+        const playing = evaluateModel({
+          ...server.model(wire),
+          ...SEEDS,
+          out: join(root, `redirect ${wire}`),
+          clock: quickClock().clock,
+        });
+        await expect(playing).rejects.toThrow(/redirects to http/);
+        expect([elsewhere.asked, elsewhere.complaints]).toEqual([[], []]);
+      } finally {
+        await server.stop();
+        await elsewhere.stop();
+      }
+    },
+  );
 
   test("one that answered before is waited for as long as ever", async () => {
     const server = await new TestServer((_, call) =>

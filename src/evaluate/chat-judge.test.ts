@@ -3,7 +3,6 @@ import { afterEach, expect, test } from "vitest";
 import "../envs/index.ts";
 import { worldModelOf } from "../envs/registry.ts";
 import { readClaims } from "../envs/world-model/reader.ts";
-import { wordsOf } from "../envs/world-model/scorer.ts";
 import { builtinAgent } from "../rollout/builtin-agents.ts";
 import { playGroups } from "../rollout/groups.ts";
 import { EnvHost } from "../rollout/hosts.ts";
@@ -15,7 +14,7 @@ import { type Answer, type Asked, TestServer, type Wire } from "./test-server.ts
 const ENV = "sokoban";
 const WORLD = { minSolution: 2 };
 const PAY = { state: 0.5, transition: 0.25 };
-const { things } = await worldModelOf(ENV, WORLD);
+const { view } = await worldModelOf(ENV, WORLD);
 
 let server: TestServer | undefined;
 afterEach(() => server?.stop());
@@ -26,10 +25,9 @@ function reading({ turns }: Asked): Answer {
     ([, json]) => JSON.parse(json as string) as string,
   );
   const lists = texts.map((text) =>
-    readClaims(text, wordsOf(things)).map(({ kind, vertical = null, horizontal = null }) => ({
+    readClaims(text, view).map(({ kind, at }) => ({
       thing: kind,
-      vertical,
-      horizontal,
+      place: at.map((place, axis) => (place === undefined ? null : view.axes[axis]?.[place])),
     })),
   );
   return { text: `\`\`\`json\n${JSON.stringify(lists)}\n\`\`\``, input: 100, output: 20 };
@@ -113,7 +111,7 @@ test("rate limits and failures of the server are waited out", async () => {
 
 const BAD: [string, Answer, string][] = [
   ["says something else", { text: "They look right to me." }, "not a list of"],
-  ["forgets a text", { text: "[[]]" }, "not a list of"],
+  ["forgets a text", { text: "[]" }, "not a list of"],
   ["never answers", "hang", "no answer within"],
   ["breaks off", "broken", "asked 4 times"],
   ["is down", { status: 503 }, "asked 4 times"],

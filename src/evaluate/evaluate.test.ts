@@ -134,7 +134,7 @@ describe.each(WIRES)("In the wire format of %s", (wire) => {
       success: { count: 9, total: 12, value: 0.75 },
       against: { stop: { count: 0, total: 12 }, oracle: { count: 12, total: 12 }, random: { total: 12 } },
       ended: { done: 9, max_turns: 3 },
-      errors: 0,
+      failed: 0,
       missing: 0,
     });
     expect(report.complete).toBe(true);
@@ -201,7 +201,7 @@ describe.each(WIRES)("In the wire format of %s", (wire) => {
     };
     const clock = fakeClock();
     const { report } = await evaluateModel(settings(wire, { clock }));
-    expect(report.envs[0]).toMatchObject({ success: { count: 12, total: 12 }, errors: 0, unparsed: 0 });
+    expect(report.envs[0]).toMatchObject({ success: { count: 12, total: 12 }, failed: 0, unparsed: 0 });
     expect([...answered.values()].every((count) => count === 1)).toBe(true);
     expect(report.spent).toMatchObject({
       requests: server.asked.length,
@@ -222,7 +222,7 @@ describe.each(WIRES)("In the wire format of %s", (wire) => {
     const { report } = await evaluateModel(
       settings(wire, { clock, timeoutMs: 42_000, seeds: SEEDS.slice(0, 3), concurrency: 1 }),
     );
-    expect(report.envs[0]).toMatchObject({ success: { count: 3, total: 3 }, errors: 0, unparsed: 0 });
+    expect(report.envs[0]).toMatchObject({ success: { count: 3, total: 3 }, failed: 0, unparsed: 0 });
     expect(report.spent).toMatchObject({
       requests: server.asked.length,
       retries: Math.ceil(server.asked.length / 3),
@@ -240,7 +240,7 @@ describe.each(WIRES)("In the wire format of %s", (wire) => {
       return play(asked);
     };
     const { report, folder } = await evaluateModel(settings(wire, { maxTurns: 10 }));
-    expect(report.envs[0]).toMatchObject({ success: { count: 12, total: 12 }, errors: 0 });
+    expect(report.envs[0]).toMatchObject({ success: { count: 12, total: 12 }, failed: 0 });
     const results = new Map((await lines()).map((line) => [line.seed, line]));
     expect(results.get(refused!)).toMatchObject({ unparsed: 1, usage: { refusals: 1 } });
     expect(results.get(silent!)).toMatchObject({ unparsed: 1, usage: { refusals: 0, emptyReplies: 1 } });
@@ -252,13 +252,18 @@ describe.each(WIRES)("In the wire format of %s", (wire) => {
     expect(row!.turns[0]).toMatchObject({ stopReason: "length", parsed: false, reply: "Let me think about" });
   });
 
-  test("what fails for our reasons is apart from the numbers, and the next run plays that and nothing else", async () => {
+  test("what fails for our reasons counts against success, is told, and the next run plays that and nothing else", async () => {
     const down = SEEDS[4]!;
     server.script = (asked) => (seedOf(asked) === down ? { status: 500, message: "out of order" } : play(asked));
-    const { report } = await evaluateModel(settings(wire, { retries: 2 }));
+    const { report, markdown } = await evaluateModel(settings(wire, { retries: 2 }));
+    expect(report.failure).toMatchObject({ env: "frozen_lake", seed: down, end: "engine_error" });
+    expect(markdown).toMatch(/The first failure:\n\n```\nThe agent failed in turn 1: HTTP 500: out of order/);
+    expect(markdown).toMatch(/\| asked \| played \| failed \|[\s\S]*\| 12 \| 11 \| 1 \|/);
     expect(report.envs[0]).toMatchObject({
-      success: { count: 11, total: 11, value: 1 },
-      errors: 1,
+      success: { count: 11, total: 12, failed: 1, value: 11 / 12 },
+      failed: 1,
+      asked: 12,
+      played: 11,
       missing: 0,
       ended: { done: 11 },
     });
@@ -271,7 +276,7 @@ describe.each(WIRES)("In the wire format of %s", (wire) => {
     server.script = play;
     const again = await evaluateModel(settings(wire, { retries: 2 }));
     expect(server.asked.slice(before).every((asked) => seedOf(asked) === down)).toBe(true);
-    expect(again.report.envs[0]).toMatchObject({ success: { count: 12, total: 12 }, errors: 0 });
+    expect(again.report.envs[0]).toMatchObject({ success: { count: 12, total: 12 }, failed: 0 });
     expect(again.report.complete).toBe(true);
     // The failed attempt stays in the accounts.
     expect(again.report.spent.requests).toBe(server.asked.length);
@@ -302,7 +307,7 @@ describe("Resuming", () => {
     const { report: whole } = await evaluateModel(settings("server"));
     const replayed = new Set(server.asked.slice(before).map(seedOf));
     expect([...replayed].sort()).toEqual(SEEDS.filter((seed) => !kept.includes(seed)));
-    expect(whole.envs[0]).toMatchObject({ success: { count: 12, total: 12 }, errors: 0, missing: 0 });
+    expect(whole.envs[0]).toMatchObject({ success: { count: 12, total: 12 }, failed: 0, missing: 0 });
     expect(whole.spent.requests).toBe(server.asked.length);
     expect((await readTrajectories(join(root, "out"), 0)).length).toBe(12);
     expect((await readManifest(join(root, "out"))).manifest?.status).toBe("finished");
@@ -342,7 +347,7 @@ describe("Resuming", () => {
     server.script = play;
     const { report, folder } = await evaluateModel(settings("server"));
     expect(server.asked.slice(before).filter((request) => said.has(seedOf(request)))).toEqual([]);
-    expect(report.envs[0]).toMatchObject({ success: { count: 12, total: 12 }, errors: 0, missing: 0 });
+    expect(report.envs[0]).toMatchObject({ success: { count: 12, total: 12 }, failed: 0, missing: 0 });
     const missing: string[] = [];
     expect((await readTrajectories(folder, 0, missing)).length).toBe(12);
     expect(missing).toEqual([]);
@@ -441,8 +446,8 @@ describe("What stops or spares an evaluation", () => {
     };
     const { report } = await evaluateModel(settings("server"));
     expect(report.envs[0]).toMatchObject({
-      success: { count: 10, total: 11 },
-      errors: 1,
+      success: { count: 10, total: 12 },
+      failed: 1,
       ended: { done: 10, max_tokens: 1 },
     });
     expect(report.errors[0]!.message).toContain("lower --max-tokens");
@@ -694,7 +699,14 @@ describe("A model folder", () => {
     expect(run).toMatchObject({
       status: "finished",
       missing: [],
-      metrics: { "eval/success": 1, "eval/episodes": 12, "eval/errors": 0, "eval/ceiling": 1, "eval/floor": 0 },
+      metrics: {
+        "eval/success": 1,
+        "eval/asked": 12,
+        "eval/episodes": 12,
+        "eval/failed": 0,
+        "eval/ceiling": 1,
+        "eval/floor": 0,
+      },
     });
     expect((await loadEvents(join(root, "out"))).events.map(({ kind }) => kind)).toEqual(["start", "eval", "end"]);
     // As in a training run: episodes are taken over in the environment they were played in.

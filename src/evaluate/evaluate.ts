@@ -13,11 +13,14 @@ import { playEpisode } from "../rollout/episode.ts";
 import { EnvHost, type HostedEnv, type Workers } from "../rollout/hosts.ts";
 import { playSeeds, type Yardsticks } from "../rollout/play.ts";
 import { isOurFault, type Trajectory } from "../rollout/trajectory.ts";
+import { findAlarms } from "../run/alarms.ts";
+import { failureData, failureLines } from "../run/failures.ts";
 import { writeAtomic } from "../run/files.ts";
 import { openRun, type RunFolder } from "../run/folder.ts";
 import { differences, type RunStatus, readManifest } from "../run/manifest.ts";
 import { OracleReplay } from "../train/decisions.ts";
-import { readTrained } from "../train/trained.ts";
+import { findModel } from "../train/model-folder.ts";
+import { readTrained, type Trained } from "../train/trained.ts";
 import { framesOf, recordOf } from "../train/trajectory-records.ts";
 import type { MeteredAgent } from "./chat-agent.ts";
 import { reportMarkdown } from "./markdown.ts";
@@ -26,6 +29,7 @@ import { type EnvPlan, type Job, type PlanOptions, planEnvs, planJobs } from "./
 import { type EvaluationPresetName, evaluationPreset } from "./presets.ts";
 import { makeReport, type Report, reportMetrics } from "./report.ts";
 import { digest, type EpisodeResult, ResultLog, resultOf, type Setting } from "./results.ts";
+import { samplingDifferences, type Training, trainedAs } from "./training.ts";
 import { addUsage, noUsage, type Price } from "./usage.ts";
 
 export type EvaluationOptions = ModelOptions &
@@ -41,8 +45,13 @@ export type EvaluationOptions = ModelOptions &
     readonly workers?: Workers;
     /** Ends the evaluation early: what was played is kept, and the report says what is missing. */
     readonly signal?: AbortSignal;
+    /** What it is doing, from the first moment on: how much of a phase is done. Episodes of earlier runs are done when theirs begins. */
+    readonly onProgress?: (phase: EvaluationPhase, done: number, total: number) => void;
     readonly onEpisode?: (result: EpisodeResult, progress: { done: number; total: number }) => void;
   };
+
+/** Environments are opened, the model is opened, its yardsticks are played, it plays. */
+export type EvaluationPhase = "envs" | "model" | "floors" | "play";
 
 export type Evaluation = { readonly report: Report; readonly markdown: string; readonly folder: string };
 
@@ -55,15 +64,19 @@ const FRAME_BYTES = 8 * 1024 ** 3;
 
 export async function evaluateModel(given: EvaluationOptions): Promise<Evaluation> {
   checkNumbers(given);
-  const options = await withTrained(given);
-  const preset = options.preset === undefined ? undefined : evaluationPreset(options.preset);
+  given.onProgress?.("envs", 0, 1);
+  const { options, trained } = await withTrained(given);
+  const preset = options.preset === undefined ? undefined : await evaluationPreset(options.preset);
   const stop = new Stop(options.signal);
   const host = new EnvHost(options.workers);
   const oracles = new Oracles();
   let model: EvalModel | undefined;
   try {
     // First, so that a wrong name or option is found before a model is loaded or asked.
-    const plans = await planEnvs(options, preset, host);
+    const plans = await planEnvs({ ...options, ...(trained && { trained }) }, preset, host, (done, total) =>
+      options.onProgress?.("envs", done, total),
+    );
+    options.onProgress?.("model", 0, 1);
     model = await openModel(options.model, {
       ...preset?.sampling,
       ...options,
@@ -82,7 +95,11 @@ export async function evaluateModel(given: EvaluationOptions): Promise<Evaluatio
       ) as JsonObject,
     };
     const jobs = planJobs(plans, options.repeats ?? 1, setting);
-    return await playAll({ options, model, host, stop, plans, jobs, setting, oracles });
+    const training = trained && {
+      recipe: trained.recipe,
+      differences: [...plans.flatMap(({ differs = [] }) => differs), ...samplingDifferences(trained, setting)],
+    };
+    return await playAll({ options, model, host, stop, plans, jobs, setting, oracles, ...(training && { training }) });
   } finally {
     stop.release();
     await oracles.close();
@@ -91,18 +108,19 @@ export async function evaluateModel(given: EvaluationOptions): Promise<Evaluatio
   }
 }
 
-/** A model that was trained here plays, unless something else is named, what it was trained on, and is asked as it was then. */
-async function withTrained(given: EvaluationOptions): Promise<EvaluationOptions> {
-  if (given.envs !== undefined || given.sources !== undefined || given.preset !== undefined) return given;
+/** A model that was trained here plays, unless something else is named, what it was trained on; and wherever it plays that, it is asked as it was then. */
+async function withTrained(
+  given: EvaluationOptions,
+): Promise<{ readonly options: EvaluationOptions; readonly trained?: Trained }> {
   const spec = parseModel(given.model);
-  const trained = spec.kind === "folder" ? await readTrained(spec.path) : undefined;
-  if (trained === undefined) return given;
-  const { envs, sampling, history } = trained;
-  const [only] = envs;
-  const asked = { ...sampling, ...(history !== undefined && { history }), ...given };
-  return only !== undefined && envs.length === 1
-    ? { ...asked, envs: [only.env], options: { ...only.options, ...given.options } }
-    : { ...asked, sources: envs };
+  const trained = spec.kind === "folder" ? await readTrained((await findModel(spec.path)).path) : undefined;
+  if (trained === undefined) return { options: given };
+  const named = given.envs ?? (given.sources === undefined ? [...new Set(trained.envs.map(({ env }) => env))] : []);
+  const matches = await Promise.all(named.map((env) => trainedAs(trained, env)));
+  const known = given.sources === undefined && matches.every((match) => match.length > 0);
+  if (given.preset !== undefined || !known) return { options: given, trained };
+  const { sampling, history } = trained;
+  return { options: { ...sampling, ...(history !== undefined && { history }), ...given, envs: named }, trained };
 }
 
 type Session = {
@@ -114,6 +132,7 @@ type Session = {
   readonly jobs: readonly Job[];
   readonly setting: Setting;
   readonly oracles: Oracles;
+  readonly training?: Training;
 };
 
 /** An oracle for each environment, when its first episode is over. */
@@ -141,9 +160,12 @@ async function playAll(session: Session): Promise<Evaluation> {
   try {
     log = await ResultLog.open(run.path);
     const against = new Map<string, Yardsticks>();
-    for (const plan of plans) against.set(plan.label, await yardsticks(plan, session));
+    for (const [i, plan] of plans.entries()) {
+      options.onProgress?.("floors", i, plans.length);
+      against.set(plan.label, await yardsticks(plan, session));
+    }
     await playMissing(session, run, log);
-    const report = makeReport({
+    const made = makeReport({
       model: model.name,
       setting,
       ...(options.preset && { preset: options.preset }),
@@ -152,9 +174,17 @@ async function playAll(session: Session): Promise<Evaluation> {
       jobs,
       against,
       attempts: log.attempts,
+      ...(session.training && { training: session.training }),
       notes: [...log.notes, ...said(run.lossNote()), ...model.notes()],
     });
-    run.log("eval", 0, { ...reportMetrics(report), ...run.counts });
+    const event = { step: 0, time: 0, kind: "eval", metrics: reportMetrics(made) } as const;
+    const alarms = findAlarms([event]).map(({ message: what, advice }) => `${what} ${advice}`);
+    const report = { ...made, notes: [...made.notes, ...alarms] };
+    run.log("eval", 0, { ...event.metrics, ...run.counts });
+    if (report.failure !== undefined) {
+      const told = { message: failureLines(report.failure).join("\n"), data: failureData(report.failure) };
+      run.log("failure", 0, {}, told);
+    }
     await writeAtomic(join(run.path, REPORT_FILES.json), `${JSON.stringify(report, null, 2)}\n`);
     await writeAtomic(join(run.path, REPORT_FILES.markdown), reportMarkdown(report));
     if (stop.cause !== undefined) throw stop.cause;
@@ -229,6 +259,7 @@ async function playMissing(session: Session, run: RunFolder, log: ResultLog): Pr
   const { options, jobs, stop } = session;
   const missing = jobs.filter(({ key }) => !log.has(key));
   let done = jobs.length - missing.length;
+  options.onProgress?.("play", done, jobs.length);
   const queue = missing.values();
   const work = async () => {
     for (const job of queue) {

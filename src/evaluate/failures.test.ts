@@ -31,6 +31,7 @@ describe("A failed request", () => {
     ["no connection", undefined, "", "again"],
     ["half an answer", 200, '{"id": "1', "again"],
     ["a failure inside a 200 of the Responses API", 400, '{"error":{"code":"server_error","message":"x"}}', "again"],
+    ["a redirect", 307, "", "stop"],
     ["an empty account", 429, openai("pay", "insufficient_quota"), "stop"],
     ["a wrong key", 401, anthropic("invalid x-api-key", "authentication_error"), "stop"],
     ["a wrong key at Google", 400, google("API key not valid.", [{ reason: "API_KEY_INVALID" }]), "stop"],

@@ -42,6 +42,11 @@ export function classify(error: unknown, now: number): Failure {
   const message = describe(error, body);
   if (status === undefined) return { kind: "again", message, unreachable: true };
   if (status >= 200 && status < 300) return { kind: "again", message };
+  if (status < 400) {
+    const to = error.responseHeaders?.location ?? "another address";
+    const why = `HTTP ${status}: it redirects to ${to}, where the key is not taken. Name the right address.`;
+    return { kind: "stop", message: why };
+  }
   const said = `${error.message} ${body}`;
   if (NO_MORE.test(said)) return { kind: "stop", message };
   // The Responses API answers 200 with an `error` when generating failed; the SDK reports that as 400.

@@ -1,35 +1,60 @@
 /** A report as people read it. */
+import { canonicalJson, type Json, type JsonObject } from "../core/json.ts";
+import type { SuccessRate } from "../rollout/scores.ts";
+import { type Failure, failureLines } from "../run/failures.ts";
 import type { EnvReport, MeanReport, Report } from "./report.ts";
+import type { Training } from "./training.ts";
 
 export function reportMarkdown(report: Report): string {
   return [
     `# ${report.model}`,
     settingLine(report),
+    ...(report.training === undefined ? [] : [trainingLines(report.training)]),
     table(report),
     ...(report.repeats > 1 ? [passLines(report)] : []),
     ...(report.envs.some(({ decisions }) => decisions) ? [decisionLines(report)] : []),
     spentLine(report),
     ...(report.complete ? [] : [unfinished(report)]),
+    ...(report.failure ? [firstFailed(report.failure)] : []),
     ...(report.notes.length > 0 ? [`Notes:\n${report.notes.map((note) => `- ${note}`).join("\n")}`] : []),
     "Success is what the environment says, with its 95 % Wilson interval; *stop*, *random* and *oracle* are agents that stop at once, play at " +
-      "random and know the answer, on the same seeds under the same limits. Episodes that failed for our reasons are *errors* and in no other number.",
+      "random and know the answer, on the same seeds under the same limits. *Failed* episodes failed for our reasons (a broken environment, a lost server): " +
+      "they count against success, and are in no other number.",
   ]
     .join("\n\n")
     .concat("\n");
 }
 
-function settingLine({ preset, setting, seeds, repeats }: Report): string {
-  const { sampling, history, options } = setting;
+function settingLine({ preset, setting, seeds, repeats, envs }: Report): string {
+  const { sampling, history } = setting;
+  const options = envs.reduce((shared, { options: own }) => alike(shared, own), envs[0]?.options ?? {});
   const parts = [
     ...(preset === undefined ? [] : [`preset ${preset}`]),
     `${seeds} seeds${repeats > 1 ? ` × ${repeats} repeats` : ""}`,
     ...Object.entries(sampling).map(([name, value]) => `${name} ${JSON.stringify(value)}`),
     history === null ? "whole history" : `first turn and last ${history} turns`,
-    ...Object.entries(options)
-      .filter(([name]) => name !== "preset")
-      .map(([name, value]) => `${name} ${JSON.stringify(value)}`),
+    ...Object.entries(options).map(([name, value]) => `${name} ${JSON.stringify(value)}`),
   ];
   return `${parts.join(" · ")}.`;
+}
+
+/** What all environments were given. */
+function alike(some: JsonObject, others: JsonObject): JsonObject {
+  const same = ([name, value]: [string, Json]) => canonicalJson(value) === canonicalJson(others[name] ?? null);
+  return Object.fromEntries(Object.entries(some).filter(same));
+}
+
+function trainingLines({ recipe, differences }: Training): string {
+  if (differences.length === 0) return `Trained by ${recipe}, and played as in training.`;
+  const value = (given: Json | undefined) => (given === undefined ? "default" : JSON.stringify(given));
+  const rows = differences.map(({ setting, training, here }) => `| ${setting} | ${value(training)} | ${value(here)} |`);
+  return [
+    `Trained by ${recipe}. What differs from training:`,
+    "",
+    "| | training | here |",
+    "|---|---|---|",
+    ...rows,
+  ].join("\n");
 }
 
 function table(report: Report): string {
@@ -41,7 +66,9 @@ function table(report: Report): string {
     "stop",
     "random",
     "oracle",
-    "episodes",
+    "asked",
+    "played",
+    "failed",
     "turns",
     "unparsed",
     "refused",
@@ -49,7 +76,6 @@ function table(report: Report): string {
     "tokens in",
     "out",
     ...(cost ? ["cost"] : []),
-    "errors",
   ];
   const rows = report.envs.map((env) => row(env, cost));
   const means = report.envs.length > 1 ? report.means.map((mean) => meanRow(mean, head.length)) : [];
@@ -68,8 +94,9 @@ function row(
     cut,
     inputTokens,
     outputTokens,
-    errors,
-    missing,
+    asked,
+    played,
+    failed,
     spent,
   }: EnvReport,
   cost: boolean,
@@ -78,10 +105,12 @@ function row(
     env,
     percent(success.value),
     interval(success),
-    percent(against.stop.value),
-    percent(against.random?.value),
-    percent(against.oracle?.value),
-    `${success.total}${missing > 0 ? ` (${missing} missing)` : ""}`,
+    yardstick(against.stop),
+    yardstick(against.random),
+    yardstick(against.oracle),
+    String(asked),
+    String(played),
+    String(failed),
     number(turns, 1),
     percent(unparsed),
     percent(refused),
@@ -89,7 +118,6 @@ function row(
     number(inputTokens),
     number(outputTokens),
     ...(cost ? [number(spent.cost, 4)] : []),
-    String(errors),
   ];
 }
 
@@ -145,11 +173,21 @@ function spentLine({ spent, price }: Report): string {
 
 function unfinished({ envs, errors }: Report): string {
   const sum = (value: (env: EnvReport) => number) => envs.reduce((total, env) => total + value(env), 0);
-  const head = `**Not complete**: ${sum((env) => env.errors)} episodes failed for our reasons and ${sum((env) => env.missing)} were not played. Run the same command again to play them.`;
+  const head = `**Not complete**: of ${sum((env) => env.asked)} episodes ${sum((env) => env.failed)} failed for our reasons and ${sum((env) => env.missing)} were not played. Run the same command again to play them.`;
   return [
     head,
     ...errors.slice(0, 10).map(({ message, count }) => `- ${count} × ${message.replace(/\s+/g, " ")}`),
   ].join("\n");
+}
+
+function firstFailed(failure: Failure): string {
+  return ["The first failure:", "", "```", ...failureLines(failure), "```"].join("\n");
+}
+
+/** A floor or a ceiling; failed episodes of its agent count against it and are told. */
+function yardstick(rate: SuccessRate | undefined): string {
+  const failed = rate === undefined || rate.failed === 0 ? "" : ` (${rate.failed} of ${rate.total} failed)`;
+  return `${percent(rate?.value)}${failed}`;
 }
 
 const isNumber = (value: number | undefined): value is number => value !== undefined && Number.isFinite(value);

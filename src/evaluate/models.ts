@@ -1,5 +1,5 @@
 /**
- * From a name to a model that can play: a folder (the embedded engine), one that comes with Saccade, `provider:name`, `url#name` for any OpenAI-compatible server, or
+ * From a name to a model that can play: a folder or a run (the embedded engine), one that comes with Saccade, `provider:name`, `url#name` for any OpenAI-compatible server, or
  * `agent:name` for one that a world brings along.
  * Each has an identity, what tells it from every other model, and resolved sampling settings; results are kept under both. A folder's
  * identity is the content of its files, so a checkpoint that was trained on is another model.
@@ -7,7 +7,7 @@
 import { createHash } from "node:crypto";
 import { createReadStream, existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createGoogleGenerativeAI } from "@ai-sdk/google";
 import { createOpenAI } from "@ai-sdk/openai";
@@ -18,7 +18,7 @@ import type { Json, JsonObject } from "../core/json.ts";
 import { type EngineConfig, nameOfEngine, openEngine } from "../engine/registry.ts";
 import { type AgentContext, tokenAgent } from "../rollout/agents.ts";
 import { builtinAgent } from "../rollout/builtin-agents.ts";
-import { isRun } from "../run/list.ts";
+import { findModel } from "../train/model-folder.ts";
 import { shippedModel, shippedModels } from "../train/trained.ts";
 import type { View } from "../train/trajectory-records.ts";
 import { ChatAgent, ChatClient, type ChatOptions, type MeteredAgent } from "./chat-agent.ts";
@@ -149,7 +149,12 @@ function serverModel({ url, name }: { url: string; name: string }, options: Mode
   const apiKey = keyVariable === undefined ? undefined : environment[keyVariable];
   if (keyVariable !== undefined && !apiKey)
     throw new ConfigError(`Put the server's key into ${keyVariable}, or leave --key-variable out.`);
-  const server = createOpenAICompatible({ name: "server", baseURL: url, ...(apiKey !== undefined && { apiKey }) });
+  const server = createOpenAICompatible({
+    name: "server",
+    baseURL: url,
+    fetch: stayHere,
+    ...(apiKey !== undefined && { apiKey }),
+  });
   return { model: server.chatModel(name), identity: { server: url, name } };
 }
 
@@ -162,7 +167,7 @@ function providerModel({ provider, name }: { provider: Provider; name: string },
   if (apiKey === undefined)
     throw new ConfigError(`Put your key for ${provider} into the environment variable ${keys[0]}.`);
   const baseURL = options.baseUrl ?? urls.map((url) => environment[url]).find((url) => url);
-  const settings = { apiKey, ...(baseURL !== undefined && { baseURL }) };
+  const settings = { apiKey, fetch: stayHere, ...(baseURL !== undefined && { baseURL }) };
   const identity = { provider, name, ...(baseURL !== undefined && { server: baseURL }) };
   const make: Record<Provider, () => LanguageModel> = {
     openai: () => createOpenAI(settings).responses(name),
@@ -173,10 +178,11 @@ function providerModel({ provider, name }: { provider: Provider; name: string },
   return { model: make[provider](), identity, providerOptions: { openai: { store: false } } };
 }
 
-async function openFolder(text: string, path: string, options: ModelOptions): Promise<EvalModel> {
-  if (!existsSync(join(path, "config.json")) && (await isRun(path))) {
-    throw new ConfigError(`${path} is a run: name one of its checkpoints, ${join(path, "checkpoints/step-N/policy")}.`);
-  }
+/** A redirect is answered, not followed: it would take the key to wherever it points, in headers that no client drops on the way. */
+const stayHere: typeof fetch = (input, init) => fetch(input, { ...init, redirect: "manual" });
+
+async function openFolder(text: string, named: string, options: ModelOptions): Promise<EvalModel> {
+  const { path, note } = await findModel(named);
   for (const name of ["ratePerMinute", "baseUrl", "keyVariable"] as const) {
     if (options[name] !== undefined)
       throw new ConfigError(`${name} is for hosted models; ${text} is a folder. Leave it out.`);
@@ -210,7 +216,7 @@ async function openFolder(text: string, path: string, options: ModelOptions): Pr
       agent: (context) => metered(make(context)),
       textOf: model.textOf,
       view: model.view,
-      notes: () => [],
+      notes: () => (note === undefined ? [] : [`${note}.`]),
       close: async () => {
         await sampler.close();
         await engine.close();

@@ -15,8 +15,10 @@ import { type EvaluationEntry, evaluationEntries, type OpenSource, openSource, t
 import { WorldEnv } from "../envs/world-env.ts";
 import type { EnvHost, EnvSpec } from "../rollout/hosts.ts";
 import { distinctLabels } from "../rollout/scores.ts";
+import type { Trained } from "../train/trained.ts";
 import { type EvaluationPreset, fullName } from "./presets.ts";
 import { digest, resultKey, type Setting } from "./results.ts";
+import { optionDifferences, optionsOver, type TrainingDifference, trainedAs } from "./training.ts";
 
 export type EnvPlan = {
   readonly spec: EnvSpec;
@@ -29,6 +31,8 @@ export type EnvPlan = {
   readonly maxTurns?: number;
   readonly protocol?: string;
   readonly turnLimit?: number;
+  /** From the model's training, where that is known. */
+  readonly differs?: readonly TrainingDifference[];
 };
 
 export type Job = { readonly plan: EnvPlan; readonly seed: number; readonly repeat: number; readonly key: string };
@@ -46,15 +50,24 @@ export type PlanOptions = {
   readonly options?: Options;
   /** Most turns; wins over all other limits. */
   readonly maxTurns?: number;
+  /** How the model was trained: an environment that it knows is played with the options of its training, unless a preset says how. */
+  readonly trained?: Trained;
 };
 
 export async function planEnvs(
   options: PlanOptions,
   preset: EvaluationPreset | undefined,
   host: EnvHost,
+  onEnv: (done: number, total: number) => void = () => {},
 ): Promise<EnvPlan[]> {
   const named = options.envs ?? (options.sources === undefined ? preset?.envs : undefined) ?? [];
-  const sources = [...new Set(named.map(fullName))].map((env): Source => ({ env })).concat(options.sources ?? []);
+  const trained = preset === undefined ? options.trained : undefined;
+  const sources: Source[] = [];
+  for (const env of new Set(await Promise.all(named.map(fullName)))) {
+    const known = await trainedAs(trained, env);
+    sources.push(...(known.length > 0 ? known : [{ env }]));
+  }
+  sources.push(...(options.sources ?? []));
   if (sources.length === 0) {
     throw new ConfigError(
       "Nothing to play: name an environment (--env maze_2d/easy), a file of episodes or a preset. Only a model that was trained here knows what it plays.",
@@ -72,6 +85,7 @@ export async function planEnvs(
   const labels = distinctLabels(entries.map(({ label }) => label));
   const plans: EnvPlan[] = [];
   for (const [i, entry] of entries.entries()) {
+    onEnv(i, entries.length);
     plans.push(await planEnv({ ...entry, label: labels[i] as string }, options, preset, host));
   }
   return plans;
@@ -85,28 +99,32 @@ function chosenRows(source: Source, seeds: readonly number[] | undefined): Sourc
 
 async function planEnv(
   { env: id, label, seeds, options: rows }: EvaluationEntry,
-  { options: own, maxTurns }: PlanOptions,
+  { options: own = {}, maxTurns, trained }: PlanOptions,
   preset: EvaluationPreset | undefined,
   host: EnvHost,
 ): Promise<EnvPlan> {
   if (seeds.length === 0) throw new ConfigError("Nothing to play: give seeds (--seeds 0..69) or a preset.");
-  const given = { ...preset?.options(id), ...rows, ...own };
-  const madeOfWorld = isWorld(id);
+  const known = preset === undefined ? await trainedAs(trained, id) : [];
+  // Rows of a file say what an episode is, seldom how it is shown.
+  const base = known.length === 1 ? known[0]?.options : preset?.options(id);
+  const given = optionsOver(optionsOver(base ?? {}, rows), own);
+  const madeOfWorld = await isWorld(id);
   const spec = { id, options: madeOfWorld && maxTurns !== undefined ? { ...given, maxTurns } : given };
   const env = await makeEnv(id, spec.options);
   await env.close?.();
-  const known =
+  const limits =
     env instanceof WorldEnv ? { protocol: env.protocol.name, turnLimit: env.options.maxTurns } : limit(maxTurns);
   return {
     spec,
     label,
     seeds: [...new Set(seeds)],
-    ...known,
+    ...limits,
     ...(!madeOfWorld && maxTurns !== undefined && { maxTurns }),
+    ...(trained && { differs: await optionDifferences(trained, id, label, spec.options) }),
     identity: {
       id,
       options: JSON.parse(JSON.stringify(spec.options)) as JsonObject,
-      ...known,
+      ...limits,
       opening: await opening(spec, host),
       ...(isPath(id) && { file: fileDigest(id) }),
       // Episodes that are rows of a file are decided by what stands in it.

@@ -6,7 +6,6 @@
 import { ConfigError } from "../core/errors.ts";
 import { listEnvs, type Options } from "../envs/registry.ts";
 import type { Sampling } from "./models.ts";
-import "../envs/index.ts";
 
 export type EvaluationPreset = {
   readonly envs: readonly string[];
@@ -28,14 +27,12 @@ const VAGEN_SEEDS: Readonly<Record<string, readonly number[]>> = {
   svg: range(10_001, 10_256),
 };
 
-export function evaluationPreset(name: string): EvaluationPreset {
+export async function evaluationPreset(name: string): Promise<EvaluationPreset> {
   switch (name) {
     case "visgym":
       return {
         // Its worlds are those with VisGym's two sets of options.
-        envs: listEnvs()
-          .filter(({ variants }) => variants?.includes("eval"))
-          .map(({ id }) => id),
+        envs: (await listEnvs()).filter(({ variants }) => variants?.includes("eval")).map(({ id }) => id),
         seeds: () => range(0, 69),
         sampling: { maxTokens: 8192 },
         options: (env) => ({
@@ -47,9 +44,7 @@ export function evaluationPreset(name: string): EvaluationPreset {
       };
     case "vagen":
       return {
-        envs: listEnvs()
-          .map(({ id }) => id)
-          .filter((id) => family(id) in VAGEN_SEEDS),
+        envs: (await listEnvs()).map(({ id }) => id).filter((id) => family(id) in VAGEN_SEEDS),
         seeds: (env) => VAGEN_SEEDS[family(env)] ?? range(10_001, 10_256),
         // VAGEN gives its games 512 and its skills 1,024; a drawing of `svg` needs as many.
         sampling: { maxTokens: 1024 },
@@ -67,7 +62,7 @@ export function range(first: number, last: number): number[] {
 }
 
 /** A bare id means its first difficulty; spelled out, it has one name everywhere. */
-export function fullName(env: string): string {
-  const ids = listEnvs().map(({ id }) => id);
+export async function fullName(env: string): Promise<string> {
+  const ids = (await listEnvs()).map(({ id }) => id);
   return ids.includes(env) ? env : (ids.find((id) => id.startsWith(`${env}/`)) ?? env);
 }

@@ -18,8 +18,8 @@ describe("Digests", () => {
 });
 
 describe("Presets", () => {
-  test("hold the published numbers", () => {
-    const visgym = evaluationPreset("visgym");
+  test("hold the published numbers", async () => {
+    const visgym = await evaluationPreset("visgym");
     expect(visgym.seeds("maze_2d/easy").length).toBe(70);
     expect(visgym.envs.filter((env) => env.endsWith("/easy")).length).toBe(17);
     expect(visgym.envs.filter((env) => env.endsWith("/hard")).length).toBe(17);
@@ -30,7 +30,7 @@ describe("Presets", () => {
       maxLongSide: 336,
       feedback: true,
     });
-    const vagen = evaluationPreset("vagen");
+    const vagen = await evaluationPreset("vagen");
     expect(new Set(vagen.envs.map((env) => env.split("/")[0]))).toEqual(
       new Set(["frozen_lake", "sokoban", "navigation", "primitive_skill", "svg"]),
     );
@@ -40,13 +40,13 @@ describe("Presets", () => {
       [0, 59],
       [5001, 5016],
     ]);
-    expect(() => evaluationPreset("gym")).toThrow(/visgym, vagen/);
+    await expect(evaluationPreset("gym")).rejects.toThrow(/visgym, vagen/);
   });
 
   test.each(evaluationPresets)(
     "%s: every world opens with its options, and its oracle knows what to reply",
     async (name) => {
-      const preset = evaluationPreset(name);
+      const preset = await evaluationPreset(name);
       for (const id of preset.envs) {
         const env = await makeWorldEnv(id, preset.options(id));
         const [seed] = preset.seeds(id);
@@ -68,7 +68,7 @@ describe("Presets", () => {
   test("plan each world on the preset's seeds for it", async () => {
     const envs = ["frozen_lake", "navigation/base"];
     const host = new EnvHost();
-    const plans = await planEnvs({ envs }, evaluationPreset("vagen"), host);
+    const plans = await planEnvs({ envs }, await evaluationPreset("vagen"), host);
     await host.close();
     expect(plans.map(({ label, seeds }) => [label, seeds.length])).toEqual([
       ["frozen_lake", 256],
@@ -76,8 +76,8 @@ describe("Presets", () => {
     ]);
   });
 
-  test("a bare id is its first difficulty", () => {
-    expect([fullName("maze_2d"), fullName("maze_2d/hard"), fullName("sokoban"), fullName("./x.ts")]).toEqual([
+  test("a bare id is its first difficulty", async () => {
+    expect(await Promise.all(["maze_2d", "maze_2d/hard", "sokoban", "./x.ts"].map(fullName))).toEqual([
       "maze_2d/easy",
       "maze_2d/hard",
       "sokoban",

@@ -1,8 +1,9 @@
 /**
  * What an evaluation says: success with 95 % intervals and pass@k, beside what stopping at once, random play and the oracle get on the
- * same seeds and limits; what it cost; and apart from all that, what failed for our reasons. Episodes of one seed are alike, so with
+ * same seeds and limits; what it cost; and what failed for our reasons, which counts against success until it is played again. Episodes of one seed are alike, so with
  * repeats an interval counts seeds and not episodes. Means over environments weigh each the same.
  */
+import type { JsonObject } from "../core/json.ts";
 import { rangeOf } from "../core/range.ts";
 import type { Yardsticks } from "../rollout/play.ts";
 import {
@@ -12,23 +13,35 @@ import {
   type PassAtK,
   passTable,
   type Rate,
+  type SuccessRate,
   successByTurn,
   successRate,
+  type Try,
 } from "../rollout/scores.ts";
 import type { Metrics } from "../run/events.ts";
+import type { Failure } from "../run/failures.ts";
 import { type DecisionFigures, decisionFigures, decisionMetrics } from "../train/decisions.ts";
 import type { EnvPlan, Job } from "./plan.ts";
 import type { Attempts, EpisodeResult, Setting } from "./results.ts";
+import type { Training } from "./training.ts";
 import { addUsage, costOf, noUsage, type Price, type Usage } from "./usage.ts";
 
 export type EnvReport = {
   readonly env: string;
+  /** With which it was played: those of its training, a preset or a file, and the caller's. */
+  readonly options: JsonObject;
   readonly protocol?: string;
   readonly maxTurns?: number;
-  readonly success: Rate;
+  /** Episodes that were asked for: those that were played, those whose last attempt failed for our reasons, and those not played yet. */
+  readonly asked: number;
+  readonly played: number;
+  readonly failed: number;
+  readonly missing: number;
+  /** Of played and failed episodes. */
+  readonly success: SuccessRate;
   readonly against: Against;
   readonly passAtK: readonly PassAtK[];
-  /** Means over scored episodes. */
+  /** Means over played episodes. */
   readonly reward: number;
   readonly turns: number;
   readonly byTurn: Readonly<Record<string, number>>;
@@ -43,9 +56,6 @@ export type EnvReport = {
   readonly ended: Readonly<Record<string, number>>;
   /** Share of turns that were as good as the oracle's, of worlds that have one. */
   readonly decisions?: DecisionFigures;
-  /** Episodes whose last attempt failed for our reasons, and episodes not played yet. In no other number. */
-  readonly errors: number;
-  readonly missing: number;
   /** Of all attempts, failed ones included. */
   readonly spent: Usage & { readonly cost?: number };
 };
@@ -71,12 +81,16 @@ export type Report = {
   readonly spent: Usage & { readonly cost?: number };
   readonly price?: Price;
   readonly errors: readonly { readonly message: string; readonly count: number }[];
+  /** The first of them, with its stack, seed and reply; a yardstick's where the model's episodes all went well. */
+  readonly failure?: Failure;
   readonly notes: readonly string[];
+  /** Of a model that was trained here: by what, and what is not as it was then. */
+  readonly training?: Training;
   /** Every episode is scored. */
   readonly complete: boolean;
 };
 
-export type ReportInput = Pick<Report, "model" | "preset" | "setting" | "price" | "notes"> & {
+export type ReportInput = Pick<Report, "model" | "preset" | "setting" | "price" | "notes" | "training"> & {
   readonly plans: readonly EnvPlan[];
   readonly jobs: readonly Job[];
   readonly against: ReadonlyMap<string, Yardsticks>;
@@ -84,15 +98,19 @@ export type ReportInput = Pick<Report, "model" | "preset" | "setting" | "price" 
 };
 
 export function makeReport(input: ReportInput): Report {
-  const { model, preset, setting, price, notes, plans, jobs, attempts } = input;
+  const { model, preset, setting, price, notes, training, plans, jobs, attempts } = input;
   const envs = plans.map((plan) => envReport(plan, input));
   const spent = envs.reduce((sum, env) => addUsage(sum, usageOf(env.spent)), noUsage());
   const failures = new Map<string, number>();
+  let failure: Failure | undefined;
   for (const { key } of jobs) {
     const tried = attempts.get(key) ?? [];
-    const error = tried.some(({ scored }) => scored) ? undefined : tried.at(-1)?.error;
-    if (error !== undefined) failures.set(error, (failures.get(error) ?? 0) + 1);
+    const last = failedAttempt(tried);
+    if (last?.error === undefined) continue;
+    failures.set(last.error, (failures.get(last.error) ?? 0) + 1);
+    failure ??= { env: last.env, seed: last.seed, end: last.end, error: last.error, ...last.fault };
   }
+  failure ??= yardstickFailure(input);
   return {
     format: 1,
     model,
@@ -105,15 +123,32 @@ export function makeReport(input: ReportInput): Report {
     spent: priced(spent, price),
     ...(price && { price }),
     errors: [...failures].map(([message, count]) => ({ message, count })).sort((a, b) => b.count - a.count),
+    ...(failure && { failure }),
     notes,
-    complete: envs.every(({ errors, missing }) => errors + missing === 0),
+    ...(training && { training }),
+    complete: envs.every(({ failed, missing }) => failed + missing === 0),
   };
+}
+
+/** The last attempt at an episode that failed for our reasons and was not played since. One that somebody stopped was not played. */
+function failedAttempt(attempts: readonly EpisodeResult[]): EpisodeResult | undefined {
+  if (attempts.some(({ scored }) => scored)) return undefined;
+  return attempts.findLast(({ end }) => end !== "aborted");
+}
+
+function yardstickFailure({ plans, against }: ReportInput): Failure | undefined {
+  const figures = plans.flatMap(({ label }) => Object.values(against.get(label) ?? {}));
+  return figures.find(({ failure }) => failure !== undefined)?.failure;
 }
 
 function envReport(plan: EnvPlan, { jobs, attempts, against, price }: ReportInput): EnvReport {
   const wanted = jobs.filter((job) => job.plan === plan);
   const tried = wanted.map(({ key }) => attempts.get(key) ?? []);
   const scored = tried.flatMap((list) => list.find((result) => result.scored) ?? []);
+  const failed = tried
+    .flatMap((list) => failedAttempt(list) ?? [])
+    .map(({ seed }) => ({ seed, success: false, failed: true }));
+  const tries: Try[] = [...scored.map(({ seed, success }) => ({ seed, success })), ...failed];
   const total = (value: (result: EpisodeResult) => number) => scored.reduce((sum, result) => sum + value(result), 0);
   const each = (sum: number) => sum / scored.length;
   const turns = total((result) => result.turns);
@@ -124,15 +159,20 @@ function envReport(plan: EnvPlan, { jobs, attempts, against, price }: ReportInpu
   const { stop, random, oracle } = against.get(plan.label) as Yardsticks;
   return {
     env: plan.label,
+    options: plan.identity.options as JsonObject,
     ...(plan.protocol !== undefined && { protocol: plan.protocol }),
     ...(plan.turnLimit !== undefined && { maxTurns: plan.turnLimit }),
-    success: successRate(scored),
+    asked: wanted.length,
+    played: scored.length,
+    failed: failed.length,
+    missing: wanted.length - scored.length - failed.length,
+    success: successRate(tries),
     against: {
       stop: stop.success,
       ...(random && { random: random.success }),
       ...(oracle && { oracle: oracle.success }),
     },
-    passAtK: passTable(scored),
+    passAtK: passTable(tries),
     reward: each(total(({ reward }) => reward)),
     turns: each(turns),
     byTurn: successByTurn(scored),
@@ -145,8 +185,6 @@ function envReport(plan: EnvPlan, { jobs, attempts, against, price }: ReportInpu
     empty: share(total(({ usage }) => usage.emptyReplies)),
     ended,
     ...(decisions && { decisions }),
-    errors: tried.filter((list) => list.length > 0 && !list.some((result) => result.scored)).length,
-    missing: tried.filter((list) => list.length === 0).length,
     spent: priced(
       tried.flat().reduce((sum, { usage }) => addUsage(sum, usage), noUsage()),
       price,

@@ -22,7 +22,7 @@ export type EpisodeResult = {
   /** Milliseconds since 1970 when it ended, and how long it took. */
   readonly time: number;
   readonly ms: number;
-  /** False: it failed for our reasons, is in no denominator, and is played again by the next run. */
+  /** False: it failed for our reasons, counts against success, and is played again by the next run. */
   readonly scored: boolean;
   readonly success: boolean;
   readonly reward: number;
@@ -33,6 +33,7 @@ export type EpisodeResult = {
   readonly cut: number;
   readonly end: string;
   readonly error?: string;
+  readonly fault?: Trajectory["fault"];
   readonly usage: Readonly<Usage>;
   /** Of worlds with an oracle, turn by turn. */
   readonly decisions?: readonly ScoredDecision[];
@@ -66,7 +67,7 @@ export function resultOf(
   trajectory: Trajectory,
   more: Pick<EpisodeResult, "key" | "model" | "repeat" | "ms" | "usage" | "decisions">,
 ): EpisodeResult {
-  const { env, seed, turns, success, reward, end, error } = trajectory;
+  const { env, seed, turns, success, reward, end, error, fault } = trajectory;
   const { key, model, repeat, ms, usage, decisions = [] } = more;
   return {
     key,
@@ -86,6 +87,7 @@ export function resultOf(
     cut: turns.filter(({ stopReason }) => stopReason === "length").length,
     end,
     ...(error !== undefined && { error }),
+    ...(fault && { fault }),
     usage,
     ...(decisions.length > 0 && { decisions }),
   };

@@ -33,6 +33,8 @@ export type GuardOptions = {
   readonly host: string;
   /** The key to ask for; needed where others can reach the host. */
   readonly key?: string;
+  /** DNS names under which others reach it, such as a proxy's or a cluster's; `*.` stands for any labels. They need a key. */
+  readonly names?: readonly string[];
   /** What the key is called and which flag gives it, for messages. */
   readonly called?: { readonly word: string; readonly flag: string };
 };
@@ -40,11 +42,22 @@ export type GuardOptions = {
 export class Guard {
   readonly #host: string;
   readonly #key: Buffer | undefined;
+  readonly #names: readonly string[];
 
-  constructor({ host, key, called = { word: "key", flag: "--key" } }: GuardOptions) {
+  constructor({ host, key, names = [], called = { word: "key", flag: "--key" } }: GuardOptions) {
     const { word, flag } = called;
     if (!isLoopback(host) && key === undefined) {
       throw new ConfigError(`Others can reach ${host}: give a ${word} (${flag}), or use 127.0.0.1.`);
+    }
+    if (names.length > 0 && key === undefined) {
+      throw new ConfigError(`Others can reach ${names.join(", ")} (--allow-host): give a ${word} (${flag}).`);
+    }
+    this.#names = names.map((name) => name.toLowerCase());
+    const odd = this.#names.find((name) => !/^(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*$/.test(name));
+    if (odd !== undefined) {
+      throw new ConfigError(
+        `--allow-host takes a DNS name such as policy.example or *.svc.cluster.local, got "${odd}".`,
+      );
     }
     if (key !== undefined && key.length < LEAST_KEY) {
       throw new ConfigError(`A ${word} (${flag}) has at least ${LEAST_KEY} characters.`);
@@ -57,7 +70,10 @@ export class Guard {
   checkSource({ headers }: HttpRequest, fetched: boolean): void {
     const host = headers.get("host");
     if (host === null || !this.#isOurName(nameOf(host))) {
-      throw new HttpError(403, "This server is not reached under that name; use the address it printed.");
+      throw new HttpError(
+        403,
+        "This server is not reached under that name: use the address it printed, or start it with --allow-host NAME.",
+      );
     }
     const origin = headers.get("origin");
     const foreign = origin !== null && origin !== `http://${host}` && origin !== `https://${host}`;
@@ -73,8 +89,12 @@ export class Guard {
     return given !== undefined && timingSafeEqual(digest(given), this.#key);
   }
 
-  /** Names that no page of another site can point at us: addresses, this machine's name, and what it was bound to. */
+  /** Names that no page of another site can point at us: addresses, this machine's name, what it was bound to, and what was allowed. */
   #isOurName(name: string): boolean {
+    if (this.#names.some((known) => (known.startsWith("*.") ? name.endsWith(known.slice(1)) : name === known))) {
+      // No label of a name is empty: ".example" is none.
+      return !name.startsWith(".");
+    }
     if (isLoopback(this.#host)) return isLoopback(name);
     return isIP(name) !== 0 || isLoopback(name) || name === this.#host || name === hostname().toLowerCase();
   }

@@ -140,6 +140,67 @@ describe("A server", () => {
     expect(asked).toBe(3);
   });
 
+  test("bodies of all requests have so much room together; one that stops coming makes way, a short one never waits", async () => {
+    const reading: number[] = [];
+    const uploads = { short: 100, mostShort: 200, mostLong: 2000, stallMs: 300, waitMs: 60_000 };
+    server = await listen({
+      uploads,
+      handle: async (request) => {
+        let size = 0;
+        for await (const part of request.body ?? []) {
+          reading.push(part.length);
+          size += part.length;
+        }
+        return json(size);
+      },
+    });
+    const { port, url } = server;
+    const stalled = Array.from({ length: 6 }, () => {
+      const socket = connect(port, "127.0.0.1");
+      socket.write(`POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1500\r\n\r\n${"x".repeat(1000)}`);
+      return socket;
+    });
+    const answers = stalled.map(async (socket) => {
+      let said = "";
+      for await (const part of socket) said += String(part);
+      return said.split("\r\n", 1)[0];
+    });
+    // Room for one of them, until it is given up.
+    await expect.poll(() => reading.length).toBeGreaterThan(0);
+    expect(await (await fetch(url, { method: "POST", body: "short" })).json()).toBe(5);
+    const read = reading.reduce((sum, length) => sum + length, 0);
+    expect(read).toBeLessThan(3 * 1500);
+    expect(await (await fetch(url, { method: "POST", body: "y".repeat(1600) })).json()).toBe(1600);
+    expect(await Promise.all(answers)).toEqual(stalled.map(() => "HTTP/1.1 408 Request Timeout"));
+  });
+
+  test("a body without a length has less room, and one that finds none in time is told to come back", async () => {
+    const go = later();
+    server = await listen({
+      uploads: { short: 10, mostLong: 100, mostUnsized: 80, waitMs: 50 },
+      handle: async (request) => {
+        const { length } = await readBody(request, 1000);
+        if (length === 90) await go.promise;
+        return json(length);
+      },
+    });
+    const { url } = server;
+    const send = (size: number) => fetch(url, { method: "POST", body: "x".repeat(size) });
+    async function* unsized(size: number) {
+      for (let i = 0; i < size; i += 20) yield new TextEncoder().encode("x".repeat(20));
+    }
+    const chunked = (size: number) =>
+      fetch(url, { method: "POST", body: ReadableStream.from(unsized(size)), duplex: "half" } as RequestInit);
+    expect((await chunked(60)).status).toBe(200);
+    expect((await chunked(200)).status).toBe(413);
+    const holder = send(90);
+    await expect.poll(async () => (await send(50)).status).toBe(503);
+    expect((await send(50)).headers.get("retry-after")).toBe("1");
+    go.done();
+    expect(await (await holder).json()).toBe(90);
+    expect((await send(50)).status).toBe(200);
+  });
+
   test("a port that is taken, and a host that is none of ours, are told with what to do", async () => {
     await start(() => json(1));
     const { port } = server as HttpServer;
@@ -273,6 +334,41 @@ describe("A key", () => {
       true,
     ]);
     expect(new Guard({ host: "127.0.0.1" }).isKey(undefined)).toBe(true);
+  });
+});
+
+describe("A name that others use for this machine", () => {
+  const key = "0123456789abcdef";
+  const from = (host: string, more: Record<string, string> = {}) => ({
+    method: "GET",
+    url: "http://localhost/",
+    headers: { get: (name: string) => ({ host, ...more })[name] ?? null },
+    signal: AbortSignal.abort(),
+    body: null,
+  });
+
+  test("is answered where it was allowed, and no other is", () => {
+    const guard = new Guard({ host: "0.0.0.0", key, names: ["Policy.Example", "*.svc.cluster.local"] });
+    for (const host of ["policy.example", "POLICY.example:8000", "a.b.svc.cluster.local:80", "10.0.0.7", "localhost"]) {
+      expect(() => guard.checkSource(from(host), true), host).not.toThrow();
+    }
+    const others = ["example", "x.policy.example", "svc.cluster.local", "a.svc.cluster.local.evil.com", "", "*"];
+    for (const host of [...others, "evil.com#policy.example"]) {
+      expect(() => guard.checkSource(from(host), true), host).toThrow("--allow-host");
+    }
+    const page = { origin: "https://policy.example" };
+    expect(() => guard.checkSource(from("policy.example", page), true)).not.toThrow();
+    expect(() => guard.checkSource(from("10.0.0.7", page), true)).toThrow("other sites");
+  });
+
+  test("is allowed on loopback too, behind a proxy, and always needs a key", () => {
+    const guard = new Guard({ host: "127.0.0.1", key, names: ["policy.example"] });
+    expect(() => guard.checkSource(from("policy.example"), true)).not.toThrow();
+    expect(() => guard.checkSource(from("10.0.0.7"), true)).toThrow("--allow-host");
+    expect(() => new Guard({ host: "127.0.0.1", names: ["policy.example"] })).toThrow("give a key (--key)");
+    for (const name of ["", "*", "*.", "http://a", "a b", "a:80", "a/b", "a.*"]) {
+      expect(() => new Guard({ host: "127.0.0.1", key, names: [name] }), name).toThrow("--allow-host");
+    }
   });
 });
 

@@ -1,20 +1,71 @@
 /** How much one request may bring, and how many may be at work: a server that takes everything falls to the first that sends too much. */
-import { isTooDeep } from "../core/json.ts";
+import { setImmediate } from "node:timers/promises";
+import { JSON_LIMITS, type JsonLimits, JsonScan } from "../core/json.ts";
 import { HttpError } from "./errors.ts";
 import type { HttpRequest } from "./request.ts";
 
-/** The body, whole; refused with 413 as soon as it is longer than it may be. */
-export async function readBody(request: HttpRequest, mostBytes: number): Promise<Uint8Array> {
+/** Gives the parts of a body to `take` as they come; refused with 413 as soon as it is longer than it may be. */
+async function eachPart(
+  request: HttpRequest,
+  mostBytes: number,
+  take: (part: Uint8Array, before: number) => void,
+): Promise<number> {
   const tooLong = () => new HttpError(413, `A request has at most ${mostBytes} bytes.`);
-  if (Number(request.headers.get("content-length") ?? 0) > mostBytes) throw tooLong();
-  const parts: Uint8Array[] = [];
+  if (announced(request) > mostBytes) throw tooLong();
   let size = 0;
   for await (const part of request.body ?? []) {
+    if (size + part.length > mostBytes) throw tooLong();
+    take(part, size);
     size += part.length;
-    if (size > mostBytes) throw tooLong();
-    parts.push(part);
   }
-  return Buffer.concat(parts);
+  return size;
+}
+
+const announced = ({ headers }: HttpRequest) => Number(headers.get("content-length") ?? 0);
+
+/** The body, whole. */
+export async function readBody(request: HttpRequest, mostBytes: number): Promise<Uint8Array> {
+  // Where its length is known, the body is never in memory twice.
+  const length = announced(request);
+  const whole = length > 0 && length <= mostBytes ? Buffer.allocUnsafeSlow(length) : undefined;
+  const parts: Uint8Array[] = [];
+  const size = await eachPart(request, mostBytes, (part, before) => {
+    if (whole === undefined) parts.push(part);
+    else whole.set(part, before);
+  });
+  return whole === undefined ? Buffer.concat(parts) : whole.subarray(0, size);
+}
+
+/** Bytes that take more than a few milliseconds to read. */
+const LONG = 1024 * 1024;
+
+export type TextOptions = { readonly bytes: number; readonly json?: JsonLimits };
+
+/** The text of a body of JSON that is neither too long nor too much to be parsed; `refuse` words why it is not taken. */
+export async function readJsonText(
+  request: HttpRequest,
+  { bytes, json = JSON_LIMITS }: TextOptions,
+  refuse: (what: string) => HttpError = (what) => new HttpError(400, `The request can't be read: ${what}.`),
+): Promise<string> {
+  const scan = new JsonScan(json);
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const decode = (part?: Uint8Array) => {
+    try {
+      return part === undefined ? decoder.decode() : decoder.decode(part, { stream: true });
+    } catch {
+      throw refuse("it is not UTF-8");
+    }
+  };
+  // Decoded as it comes: a hundred megabytes at once would keep everybody else waiting.
+  let text = "";
+  const size = await eachPart(request, bytes, (part) => {
+    const wrong = scan.push(part);
+    if (wrong !== undefined) throw refuse(wrong);
+    text += decode(part);
+  });
+  text += decode();
+  if (size > LONG) await setImmediate();
+  return text;
 }
 
 export async function readJson(request: HttpRequest, mostBytes: number): Promise<unknown> {
@@ -22,15 +73,12 @@ export async function readJson(request: HttpRequest, mostBytes: number): Promise
   if (!/^application\/json\b/i.test(request.headers.get("content-type") ?? "")) {
     throw new HttpError(400, "Send JSON, with Content-Type: application/json.");
   }
-  const body = await readBody(request, mostBytes);
-  let value: unknown;
+  const text = await readJsonText(request, { bytes: mostBytes });
   try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+    return JSON.parse(text);
   } catch {
     throw new HttpError(400, "The request is not JSON.");
   }
-  if (isTooDeep(value)) throw new HttpError(400, "The request nests too deeply.");
-  return value;
 }
 
 export type SlotOptions = {

@@ -10,4 +10,6 @@ export type HttpRequest = {
   /** Aborted when the client leaves before it has its answer. */
   readonly signal: AbortSignal;
   readonly body: AsyncIterable<Uint8Array> | null;
+  /** Calls it once the answer is out or the client has left: what the request held can be given back. A `Request` of the web's has no end. */
+  readonly onEnd?: (then: () => void) => void;
 };

@@ -12,9 +12,12 @@ import { ConfigError } from "../core/errors.ts";
 import { errorResponse, HttpError } from "./errors.ts";
 import { isPlainTarget } from "./paths.ts";
 import type { HttpRequest } from "./request.ts";
+import { type UploadOptions, Uploads } from "./uploads.ts";
 
 /** Longer answers go out in pieces, so that a checkpoint that is fetched is never in memory whole. */
 const MOST_AT_ONCE = 4 * 1024 * 1024;
+/** Far more than may be at work or wait. */
+const MOST_CONNECTIONS = 16_384;
 
 export type Handler = (request: HttpRequest) => Response | Promise<Response>;
 
@@ -28,6 +31,7 @@ export type ListenOptions = {
   readonly headers?: Readonly<Record<string, string>>;
   /** The shape of errors that the handler did not turn into answers itself. */
   readonly onError?: (error: unknown) => Response;
+  readonly uploads?: UploadOptions;
 };
 
 export type HttpServer = {
@@ -41,12 +45,14 @@ export type HttpServer = {
 export async function listen(options: ListenOptions): Promise<HttpServer> {
   const { host = "127.0.0.1", port = 0 } = options;
   if (port > 65535) throw new ConfigError(`A port is at most 65535, got ${port}.`);
+  const uploads = new Uploads(options.uploads);
   const server = createServer((request, response) => {
     // Whatever fails here has nobody left to be told.
-    serve(request, response, options).catch(() => response.destroy());
+    serve(request, response, options, uploads).catch(() => response.destroy());
   });
   // Longer than clients keep an idle connection, so that it is never closed under a request.
   server.keepAliveTimeout = 90_000;
+  server.maxConnections = MOST_CONNECTIONS;
   await new Promise<void>((done, fail) => {
     server.once("error", (error: NodeJS.ErrnoException) => fail(refused(error, host, port)));
     server.listen(port, host, done);
@@ -64,24 +70,39 @@ export async function listen(options: ListenOptions): Promise<HttpServer> {
   };
 }
 
-async function serve(incoming: IncomingMessage, outgoing: ServerResponse, options: ListenOptions): Promise<void> {
+async function serve(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  options: ListenOptions,
+  uploads: Uploads,
+): Promise<void> {
   for (const [name, value] of Object.entries(options.headers ?? {})) outgoing.setHeader(name, value);
   const gone = new AbortController();
   // A request may be many pieces of work, and each listens.
   setMaxListeners(0, gone.signal);
+  const endings: (() => void)[] = [];
+  let isOver = false;
   outgoing.on("close", () => {
+    isOver = true;
     if (!outgoing.writableFinished) gone.abort();
+    for (const then of endings) then();
   });
+  const onEnd = (then: () => void) => void (isOver ? then() : endings.push(then));
   let response: Response;
   try {
-    response = await options.handle(toRequest(incoming, gone.signal));
+    response = await options.handle(toRequest(incoming, gone.signal, uploads, onEnd));
   } catch (error) {
     response = (options.onError ?? errorResponse)(error);
   }
   await send(response, incoming, outgoing);
 }
 
-function toRequest(incoming: IncomingMessage, signal: AbortSignal): HttpRequest {
+function toRequest(
+  incoming: IncomingMessage,
+  signal: AbortSignal,
+  uploads: Uploads,
+  onEnd: (then: () => void) => void,
+): HttpRequest {
   const { method = "GET", url = "", headers } = incoming;
   if (!isPlainTarget(url)) throw new HttpError(400, "This is no address of this server.");
   const get = (name: string) => {
@@ -89,9 +110,8 @@ function toRequest(incoming: IncomingMessage, signal: AbortSignal): HttpRequest 
     return Array.isArray(value) ? value.join(", ") : value;
   };
   const hasBody = method !== "GET" && method !== "HEAD";
-  // Who stops reading still answers, over the same connection.
-  const body = hasBody ? incoming.iterator({ destroyOnReturn: false }) : null;
-  return { method, url: `http://localhost${url}`, headers: { get }, signal, body };
+  const body = hasBody ? uploads.read(incoming, signal, onEnd) : null;
+  return { method, url: `http://localhost${url}`, headers: { get }, signal, body, onEnd };
 }
 
 async function send(response: Response, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {

@@ -2,26 +2,39 @@
 import { ImageError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
 import { decodeJpeg, isJpeg, readJpegSize } from "./jpeg.ts";
-import { decodePng, isPng } from "./png.ts";
+import { decodePng, isPng, readPngSize } from "./png.ts";
 
 /** `mostPixels`: for pictures from strangers, less than what an image may have. */
 export async function decodeImage(bytes: Uint8Array, mostPixels = Number.POSITIVE_INFINITY): Promise<Image> {
-  const pixels = Number.isFinite(mostPixels) ? pixelsOf(bytes) : 0;
-  if (pixels > mostPixels) throw new ImageError(`This picture has ${pixels} pixels; send at most ${mostPixels}.`);
+  if (Number.isFinite(mostPixels)) readImageSize(bytes, mostPixels);
   if (isPng(bytes)) return decodePng(bytes);
   if (isJpeg(bytes)) return decodeJpeg(bytes);
-  throw new ImageError(`This picture is ${formatOf(bytes)}; convert it to PNG or JPEG first.`);
+  throw unread(bytes);
 }
 
-/** As its header says; 0 where that can't be read, which decoding will find. */
-function pixelsOf(bytes: Uint8Array): number {
-  if (isPng(bytes) && bytes.length >= 24) {
-    const header = new DataView(bytes.buffer, bytes.byteOffset + 16, 8);
-    return header.getUint32(0) * header.getUint32(4);
+/** As its header says, before any memory is spent on it. */
+export function readImageSize(
+  bytes: Uint8Array,
+  mostPixels = Number.POSITIVE_INFINITY,
+): { readonly width: number; readonly height: number } {
+  const size = sizeOf(bytes);
+  const pixels = size.width * size.height;
+  if (pixels > mostPixels) {
+    throw new ImageError(
+      `This picture has ${size.width}×${size.height} = ${pixels} pixels; send at most ${mostPixels}: make it smaller first.`,
+    );
   }
-  if (!isJpeg(bytes)) return 0;
-  const { width, height } = readJpegSize(bytes);
-  return width * height;
+  return size;
+}
+
+function sizeOf(bytes: Uint8Array): { readonly width: number; readonly height: number } {
+  if (isPng(bytes)) return readPngSize(bytes);
+  if (isJpeg(bytes)) return readJpegSize(bytes);
+  throw unread(bytes);
+}
+
+function unread(bytes: Uint8Array): ImageError {
+  return new ImageError(`This picture is ${formatOf(bytes)}; convert it to PNG or JPEG first.`);
 }
 
 function formatOf(bytes: Uint8Array): string {

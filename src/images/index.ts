@@ -1,9 +1,12 @@
 export * from "./canvas.ts";
 export * from "./chart.ts";
+export { addEdge } from "./coverage.ts";
 export * from "./decode.ts";
 export * from "./gif.ts";
 export { decodeJpeg } from "./jpeg.ts";
 export * from "./openai.ts";
-export { decodePng, encodePng, type PngOptions } from "./png.ts";
+export { decodePng, encodePng, isPng, type PngOptions } from "./png.ts";
+export * from "./read.ts";
 export * from "./resize.ts";
 export * from "./terminal.ts";
+export { type Turnable, Turner } from "./turn.ts";

@@ -7,6 +7,7 @@ import { DataError, errorMessage } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import type { ImagePart, Message, Part, Role, ToolCall } from "../core/message.ts";
+import { given } from "../core/words.ts";
 import { decodeImage } from "./decode.ts";
 import { encodePng } from "./png.ts";
 
@@ -27,6 +28,8 @@ export type WireMessage = JsonObject & {
   readonly tool_calls?: readonly WireToolCall[];
 };
 
+/** `data:image/png;base64` and perhaps a parameter. */
+const MOST_URI_HEAD = 256;
 const ROLES: readonly string[] = ["system", "developer", "user", "assistant", "tool"] satisfies Role[];
 
 /** `imageUrl` says where a picture is found; by default it travels inside, as a PNG data URI. */
@@ -87,7 +90,7 @@ type ReadImage = (url: string) => Promise<Image>;
 
 /** `readImage` finds a picture by its address; by default it must be inside, as a data URI. */
 export async function fromOpenAI(wire: unknown, readImage: ReadImage = (url) => readDataUri(url)): Promise<Message[]> {
-  if (!Array.isArray(wire)) throw new DataError("messages must be a list of chat messages.");
+  if (!Array.isArray(wire)) throw new DataError(`messages must be a list of chat messages; got ${given(wire)}.`);
   return Promise.all(wire.map((message, i) => readMessage(message, `messages[${i}]`, readImage)));
 }
 
@@ -148,14 +151,19 @@ async function readImagePart(fields: Fields, path: string, readImage: ReadImage)
 
 /** The picture in a data URI. */
 export async function readDataUri(url: string, mostPixels?: number): Promise<Image> {
+  return decodeImage(dataUriBytes(url), mostPixels);
+}
+
+/** The file in a data URI. */
+export function dataUriBytes(url: string): Uint8Array<ArrayBuffer> {
   if (/^https?:/i.test(url)) {
     throw new DataError("this is a web address, and nothing is downloaded: embed the picture as a data URI.");
   }
   const comma = url.indexOf(",");
-  if (comma < 0 || !/^data:[^,]*;base64$/i.test(url.slice(0, comma))) {
-    throw new DataError("this must be a data URI: data:image/png;base64,… (or image/jpeg).");
+  if (comma < 0 || comma > MOST_URI_HEAD || !/^data:[^,]*;base64$/i.test(url.slice(0, comma))) {
+    throw new DataError(`this must be a data URI, data:image/png;base64,… (or image/jpeg); got ${given(url)}.`);
   }
-  return decodeImage(Buffer.from(url.slice(comma + 1), "base64"), mostPixels);
+  return Buffer.from(url.slice(comma + 1), "base64");
 }
 
 function readToolCall(wire: unknown, path: string): ToolCall {

@@ -98,6 +98,13 @@ export function isPng(bytes: Uint8Array): boolean {
   return SIGNATURE.every((byte, i) => bytes[i] === byte);
 }
 
+/** Size from the header; throws where these bytes do not start a PNG. The rest of the header is left to decoding. */
+export function readPngSize(bytes: Uint8Array): { readonly width: number; readonly height: number } {
+  if (!isPng(bytes) || bytes.length < 24) throw broken("it ends early");
+  const header = new DataView(bytes.buffer, bytes.byteOffset + 16, 8);
+  return { width: header.getUint32(0), height: header.getUint32(4) };
+}
+
 export function decodePng(bytes: Uint8Array): Image {
   const png = readChunks(bytes);
   const { width, height } = png;

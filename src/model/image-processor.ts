@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { ConfigError, ImageError } from "../core/errors.ts";
-import { checkSize, type Image } from "../core/image.ts";
+import { checkSize, Image } from "../core/image.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Features } from "../core/model-input.ts";
 import { resize } from "../images/resize.ts";
@@ -42,6 +42,14 @@ const views = new WeakMap<Image, Image>();
 /** A picture was resized elsewhere, in another thread. */
 export function rememberView(image: Image, view: Image): void {
   views.set(image, view);
+}
+
+const sizes = new WeakMap<Image, { readonly width: number; readonly height: number }>();
+/** Stands for a picture of that size whose pixels were not read yet: its ids can be counted, and nothing else. */
+export function standIn(width: number, height: number): Image {
+  const image = new Image(1, 1, new Uint8Array(3));
+  sizes.set(image, { width, height });
+  return image;
 }
 
 export class ImageProcessor {
@@ -111,7 +119,8 @@ export class ImageProcessor {
 
   /** Ids an image takes in a sequence. */
   tokenCount(image: Image): number {
-    const { width, height } = this.targetSize(image.width, image.height);
+    const size = sizes.get(image) ?? image;
+    const { width, height } = this.targetSize(size.width, size.height);
     return (width * height) / (this.patchSize * this.mergeSize) ** 2;
   }
 

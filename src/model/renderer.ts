@@ -35,7 +35,8 @@ export type PromptOptions = {
   readonly variables?: JsonObject;
 };
 
-const MOST_REMEMBERED = 4096;
+/** Characters of what is remembered, with its ids. */
+const MOST_REMEMBERED = 2 ** 23;
 const STUB_USER = "saccade stub question";
 const STUB_REPLY = "saccade stub reply";
 const STUB: readonly TemplateMessage[] = [
@@ -55,6 +56,7 @@ export class Renderer {
   readonly #splitSpecial: RegExp;
   /** Text that closes an assistant's turn. */
   readonly #closing: string;
+  #remembering = 0;
   readonly #rendered = new Map<string, { ids: Int32Array; images: readonly Pick<ImageSpan, "start" | "length">[] }>();
 
   constructor(parts: {
@@ -166,7 +168,13 @@ export class Renderer {
       return { ids: known.ids, images: known.images.map((span, i) => ({ ...span, image: images[i] as Image })) };
     }
     const rendered = render(images);
-    if (this.#rendered.size >= MOST_REMEMBERED) this.#rendered.clear();
+    const size = key.length + rendered.ids.length;
+    if (size > MOST_REMEMBERED) return rendered;
+    this.#remembering += size;
+    if (this.#remembering > MOST_REMEMBERED) {
+      this.#rendered.clear();
+      this.#remembering = size;
+    }
     this.#rendered.set(key, {
       ids: rendered.ids,
       images: rendered.images.map(({ start, length }) => ({ start, length })),

@@ -19,6 +19,8 @@ const LONGEST_KNOWN = 512;
 export class Tokenizer {
   /** Ids are `0..size-1`. */
   readonly size: number;
+  /** Bytes of the longest token. */
+  readonly longest: number;
   /** Special tokens by their text. */
   readonly special: ReadonlyMap<string, number>;
   readonly #plain: HuggingFaceTokenizer;
@@ -46,9 +48,18 @@ export class Tokenizer {
     }
     const model = (json as { model: { vocab: Record<string, number> } }).model;
     let last = -1;
-    for (const id of Object.values(model.vocab)) last = Math.max(last, id);
-    for (const id of this.#added.keys()) last = Math.max(last, id);
+    let longest = 1;
+    for (const [token, id] of Object.entries(model.vocab)) {
+      last = Math.max(last, id);
+      // A character stands for a byte.
+      longest = Math.max(longest, token.length);
+    }
+    for (const { id, content } of this.#added.values()) {
+      last = Math.max(last, id);
+      longest = Math.max(longest, Buffer.byteLength(content));
+    }
     this.size = last + 1;
+    this.longest = longest;
   }
 
   /** Special tokens in `text` become their ids: for rendered templates only. */

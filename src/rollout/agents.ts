@@ -38,6 +38,9 @@ export class OutOfTokens extends Error {
   override name = "OutOfTokens";
 }
 
+/** The first prompt leaves no room for a reply: nothing can be played, and that is nothing the policy did. */
+export class PromptTooLong extends ConfigError {}
+
 /** What an agent may know of the episode it is made for. */
 export type AgentContext = {
   readonly env: Env;
@@ -58,6 +61,8 @@ export type TokenAgentOptions = {
   readonly maxTokens: number;
   /** Most ids of a sequence; default: what the model can attend to. */
   readonly contextLength?: number;
+  /** What sets it, for the error of a prompt that does not fit; default: the model. */
+  readonly contextFrom?: string;
   readonly turns?: "joined" | "split";
   /** Turns before the present one that a split ledger keeps, beside the first (default 0). */
   readonly history?: number;
@@ -186,6 +191,7 @@ class TokenAgent implements Agent {
     const wanted = before + closing + given.ids.length;
     // A reply of one id must fit too.
     if (wanted >= this.#limits.contextLength) {
+      if (this.#spans.length === 0) throw this.#tooLong(wanted);
       throw new OutOfTokens(
         `Turn ${this.#spans.length + 1} needs ${wanted} ids and a reply, the context has ${this.#limits.contextLength}.`,
       );
@@ -199,6 +205,14 @@ class TokenAgent implements Agent {
     ledger.give(given);
     this.#ledgers.push(ledger);
     return ledger;
+  }
+
+  #tooLong(tokens: number): PromptTooLong {
+    const { contextFrom = "the model's own limit" } = this.#options;
+    return new PromptTooLong(
+      `The first prompt has ${tokens} tokens, and the context has ${this.#limits.contextLength} (${contextFrom}): there is no room for a reply. ` +
+        'Raise the limit, show smaller images, or choose a shorter prompt (prompt: "brief").',
+    );
   }
 
   /** Ends the last turn, which the model did not. */

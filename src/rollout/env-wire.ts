@@ -28,7 +28,8 @@ export type EnvResult = readonly Message[] | Step | readonly RewardPart[] | stri
 export type EnvReply = {
   readonly id: number;
   readonly result?: EnvResult;
-  readonly error?: { readonly name: string; readonly message: string };
+  /** `stack`: from the user's own line on. */
+  readonly error?: { readonly name: string; readonly message: string; readonly stack?: string };
 };
 
 /** Copies pictures' bytes (a world may keep its own, or a view of a larger buffer) and lists the copies for transfer. */

@@ -6,6 +6,8 @@ import { parentPort } from "node:worker_threads";
 import * as core from "../core/index.ts";
 import * as envs from "../envs/index.ts";
 import * as images from "../images/index.ts";
+import { stackAtUser } from "../run/failures.ts";
+import "../../worlds/register.ts";
 import { type EnvCall, type EnvReply, type EnvResult, packMessages, packStep } from "./env-wire.ts";
 
 // Files of the user that import "saccade" get this copy.
@@ -28,7 +30,8 @@ async function answer({ id, call }: EnvCall): Promise<void> {
     send({ id, result: await perform(call, transfer) }, transfer);
   } catch (error) {
     const name = error instanceof Error ? error.name : "Error";
-    send({ id, error: { name, message: core.errorMessage(error) } }, []);
+    const stack = stackAtUser(error);
+    send({ id, error: { name, message: core.errorMessage(error), ...(stack !== undefined && { stack }) } }, []);
   }
 }
 

@@ -39,9 +39,10 @@ describe("an episode that the environment did not end", () => {
     expect(played.reward).toBe(format);
   });
 
-  test("pays nothing when not even the first prompt fits", async () => {
+  test("fails, and says by how much, when not even the first prompt fits", async () => {
     const played = await playTagged(20, () => SAID);
-    expect(played).toMatchObject({ end: "max_tokens", turns: [], reward: 0, sequences: [] });
+    expect(played).toMatchObject({ end: "engine_error", turns: [], reward: 0, sequences: [] });
+    expect(played.error).toMatch(/^The first prompt has \d+ tokens, and the context has 20 /);
   });
 });
 
@@ -54,7 +55,17 @@ describe("what a user's environment returns is checked", () => {
     ["no list", undefined, "a list of parts"],
     ["a part without a name", [{ value: 1 }], "the name of a reward"],
     ["a name that can't be a metric", [{ name: "my reward", value: 1 }], "letters, digits"],
-    ["a value that is no number", [{ name: "task", value: Number.NaN }], "must be finite"],
+    [
+      "a value that is no number",
+      [{ name: "task", value: Number.NaN }],
+      "x, seed 0: step() must pay a finite number, got NaN",
+    ],
+    ["an infinite one", [{ name: "task", value: Number.NEGATIVE_INFINITY }], 'got -Infinity as the reward "task"'],
+    [
+      "a sum that is not finite",
+      [1, 2].map((i) => ({ name: `part${i}`, value: 1e308 })),
+      "the sum of its rewards is Infinity",
+    ],
     ["a span outside the reply", [{ name: "task", value: 1, span: [2, 5] }], "0..4, got [2,5]"],
     ["a claim outside the reply", [{ name: "task", value: 1, claims: [{ span: [0, 9], right: true }] }], "got [0,9]"],
     ["a span that ends before it starts", [{ name: "task", value: 1, span: [2, 1] }], "got [2,1]"],

@@ -6,10 +6,12 @@
 import { EnvError, errorMessage } from "../core/errors.ts";
 import type { Message } from "../core/message.ts";
 import { assistant } from "../core/message.ts";
+import { EngineLost } from "../engine/errors.ts";
 import { type Env, type RewardPart, type Step, sumRewards } from "../envs/env.ts";
-import { type Agent, OutOfTokens } from "./agents.ts";
+import { stackAtUser } from "../run/failures.ts";
+import { type Agent, OutOfTokens, PromptTooLong } from "./agents.ts";
 import { episodeSignal, TimedOut, within } from "./deadline.ts";
-import { type EndReason, OUR_FAULTS, type Trajectory, type Turn } from "./trajectory.ts";
+import { OUR_FAULTS, type Trajectory, type Turn } from "./trajectory.ts";
 
 export type EpisodeLimits = {
   /** Most turns, whatever the environment's own limit is (which also pays what it owes at its end); default 1000. */
@@ -32,7 +34,7 @@ export type EpisodeRequest = EpisodeLimits & {
   readonly signal?: AbortSignal;
 };
 
-type Ending = { readonly end: EndReason; readonly error?: string };
+type Ending = Pick<Trajectory, "end" | "error" | "fault">;
 
 /** Plays an episode to its end. The environment stays open; the agent is closed. */
 export async function playEpisode(request: EpisodeRequest): Promise<Trajectory> {
@@ -69,9 +71,11 @@ type Phase = "reset" | "reply" | "step";
 type Recording = { readonly turns: Turn[]; observation: readonly Message[]; success: boolean };
 
 async function play(request: EpisodeRequest, record: Recording, signal: AbortSignal): Promise<Ending> {
-  const { env, agent, seed, maxTurns = 1000, stepTimeoutMs = 60_000 } = request;
+  const { name, env, agent, seed, maxTurns = 1000, stepTimeoutMs = 60_000 } = request;
   const conversation: Message[] = [];
+  const by = (call: string) => `${name}, seed ${seed}: ${call}`;
   let phase: Phase = "reset";
+  let said: string | undefined;
   /** The environment did not end it: it pays what it owes at the end of an episode, as it does at its own turn limit. */
   const cutShort = async (end: "max_turns" | "max_tokens"): Promise<Ending> => {
     phase = "step";
@@ -80,7 +84,7 @@ async function play(request: EpisodeRequest, record: Recording, signal: AbortSig
     const owed = checkRewards(
       await within(() => env.truncate?.() ?? [], stepTimeoutMs, signal),
       last.reply,
-      "truncate()",
+      by("truncate()"),
     );
     record.turns.splice(-1, 1, withRewards(last, owed));
     return { end };
@@ -88,7 +92,7 @@ async function play(request: EpisodeRequest, record: Recording, signal: AbortSig
   try {
     record.observation = checkMessages(
       await within(() => env.reset(seed), stepTimeoutMs, signal),
-      "reset() must return",
+      by("reset() must return"),
     );
     conversation.push(...record.observation);
     for (;;) {
@@ -97,8 +101,9 @@ async function play(request: EpisodeRequest, record: Recording, signal: AbortSig
       const reply = await within(() => agent.reply(conversation, signal), Number.POSITIVE_INFINITY, signal).catch(full);
       if (reply === undefined) return await cutShort("max_tokens");
       phase = "step";
+      said = reply;
       const answered = performance.now();
-      const step = checkStep(await within(() => env.step(reply), stepTimeoutMs, signal), reply);
+      const step = checkStep(await within(() => env.step(reply), stepTimeoutMs, signal), reply, by("step()"));
       record.turns.push({
         observation: record.observation,
         reply,
@@ -121,12 +126,19 @@ async function play(request: EpisodeRequest, record: Recording, signal: AbortSig
     }
   } catch (error) {
     if (request.signal?.aborted) return { end: "aborted", error: errorMessage(error) };
-    return endingOf(error, phase, record.turns.length + 1);
+    const stack = stackAtUser(error);
+    const fault = {
+      ...(phase === "step" && { reply: said ?? "" }),
+      ...(stack !== undefined && { stack }),
+      ...(error instanceof EngineLost && { lost: true }),
+    };
+    return { ...endingOf(error, phase, record.turns.length + 1), fault };
   }
 }
 
 function endingOf(error: unknown, phase: Phase, turn: number): Ending {
   const message = errorMessage(error);
+  if (error instanceof PromptTooLong) return { end: "engine_error", error: message };
   if (phase === "reply") {
     return { end: "engine_error", error: `The agent failed in turn ${turn}: ${message}` };
   }
@@ -135,10 +147,11 @@ function endingOf(error: unknown, phase: Phase, turn: number): Ending {
 }
 
 /** A user's environment may return anything; a reward that is no number would poison the whole group. */
-function checkStep(step: Step, reply: string): Step {
-  checkRewards(step?.rewards, reply, "step()");
-  if (typeof step.info !== "object" || step.info === null) throw new EnvError("step() must return `info`, an object.");
-  checkMessages(step.observation, "step() must return `observation`,");
+function checkStep(step: Step, reply: string, from: string): Step {
+  checkRewards(step?.rewards, reply, from);
+  if (typeof step.info !== "object" || step.info === null)
+    throw new EnvError(`${from} must return \`info\`, an object.`);
+  checkMessages(step.observation, `${from} must return \`observation\`,`);
   return step;
 }
 
@@ -151,8 +164,9 @@ export function checkRewards(parts: unknown, reply: string, from: string): reado
     if (typeof name !== "string" || !/^[a-z][\w-]*$/i.test(name)) {
       throw new EnvError(`${from}: the name of a reward is letters, digits, _ and -, got ${JSON.stringify(name)}.`);
     }
-    if (!Number.isFinite(value))
-      throw new EnvError(`${from}: the reward "${name}" must be finite, got ${String(value)}.`);
+    if (!Number.isFinite(value)) {
+      throw new EnvError(`${from} must pay a finite number, got ${String(value)} as the reward "${name}".`);
+    }
     for (const place of [...(span === undefined ? [] : [span]), ...claims.map((claim) => claim.span)]) {
       const [start, end] = place ?? [];
       if (Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start <= end && end <= reply.length)
@@ -162,6 +176,9 @@ export function checkRewards(parts: unknown, reply: string, from: string): reado
       );
     }
   }
+  // Each may be finite and their sum not.
+  const sum = sumRewards(parts as readonly RewardPart[]);
+  if (!Number.isFinite(sum)) throw new EnvError(`${from} must pay a finite number, the sum of its rewards is ${sum}.`);
   return parts as readonly RewardPart[];
 }
 

@@ -7,7 +7,7 @@ import { ConfigError, EnvError, errorMessage } from "../core/errors.ts";
 import type { Message } from "../core/message.ts";
 import type { BuiltinAgent, Env, RewardPart, Step } from "../envs/env.ts";
 import { loadFile } from "../envs/load.ts";
-import { listEnvs, makeEnv } from "../envs/registry.ts";
+import { isRegistered, makeEnv } from "../envs/registry.ts";
 import "../envs/index.ts";
 import { within } from "./deadline.ts";
 import { type EnvCall, type EnvReply, type EnvResult, type EnvSpec, unpackMessages, unpackStep } from "./env-wire.ts";
@@ -106,8 +106,7 @@ class InlineEnv implements HostedEnv {
   }
 
   static async open(spec: EnvSpec): Promise<InlineEnv> {
-    const id = spec.id.split("/")[0];
-    if (spec.module !== undefined && !listEnvs().some((known) => known.id.split("/")[0] === id)) loadFile(spec.module);
+    if (spec.module !== undefined && !isRegistered(spec.id.split("/")[0] as string)) loadFile(spec.module);
     return new InlineEnv(spec, await makeEnv(spec.id, spec.options));
   }
 
@@ -209,7 +208,7 @@ class RemoteEnv implements HostedEnv {
     if (error === undefined) pending?.resolve(result);
     // Errors lose their class on the way.
     else if (error.name === "ConfigError") pending?.reject(new ConfigError(error.message));
-    else pending?.reject(new EnvError(error.message));
+    else pending?.reject(thrown(error));
   }
 
   #lose(cause: string): void {
@@ -217,6 +216,13 @@ class RemoteEnv implements HostedEnv {
     for (const { reject } of this.#pending.values()) reject(workerLost(cause));
     this.#pending.clear();
   }
+}
+
+/** With the stack of where it was thrown, not of here. */
+function thrown({ message, stack = "" }: NonNullable<EnvReply["error"]>): EnvError {
+  const error = new EnvError(message);
+  error.stack = stack;
+  return error;
 }
 
 function workerLost(cause: string): EnvError {

@@ -68,7 +68,11 @@ describe("a judge that fails scores nothing and fails no episode", () => {
     ["it never answers", never, "the judge took more than 20 ms"],
     ["it forgets a turn", async () => [[]], "turn 2 must return"],
     ["it speaks of a turn too many", async () => [[], [], []], "3 turns, the episode has 2"],
-    ["a reward is no number", async () => [[{ name: "style", value: Number.NaN }], []], "must be finite"],
+    [
+      "a reward is no number",
+      async () => [[{ name: "style", value: Number.NaN }], []],
+      "must pay a finite number, got NaN",
+    ],
     ["a span lies outside the reply", async () => [[], [{ name: "x", value: 1, span: [0, 99] }]], "0..9"],
     ["it answers nonsense", (async () => 7) as unknown as Judge, "turn 1 must return"],
   ];

@@ -25,7 +25,10 @@ export async function judgeEpisode(
   try {
     const paid = await within(() => judge(episode, limit.signal), Number.POSITIVE_INFINITY, limit.signal);
     const turns = episode.turns.map((turn, i) =>
-      withRewards(turn, checkRewards(paid?.[i], turn.reply, `turn ${i + 1}`)),
+      withRewards(
+        turn,
+        checkRewards(paid?.[i], turn.reply, `${episode.env}, seed ${episode.seed}: the judge of turn ${i + 1}`),
+      ),
     );
     if (paid.length !== turns.length) {
       throw new DataError(`it gave rewards for ${paid.length} turns, the episode has ${turns.length}`);

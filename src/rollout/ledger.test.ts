@@ -218,7 +218,7 @@ describe("4. Pictures are whole and exact", () => {
   });
 
   test.each(["joined", "split"] as const)(
-    "at every context length a %s episode holds whole pictures and ends as max_tokens when the next does not fit",
+    "at every context length a %s episode holds whole pictures and ends as max_tokens when the next does not fit; where the first does not, the episode failed",
     async (turns) => {
       const split = turns === "split" ? { turns, history: 9 } : {};
       const full = await playWith(slides(4), new ScriptedSampler(() => "left"), split);
@@ -236,10 +236,12 @@ describe("4. Pictures are whole and exact", () => {
           );
         }
         expect(sampler.asked).toHaveLength(played.turns.length);
-        expect(played.end === "max_tokens").toBe(played.turns.length < 4);
+        const { length } = played.turns;
+        expect(played.end).toBe(length === 0 ? "engine_error" : length < 4 ? "max_tokens" : "done");
+        if (length === 0) expect(played.error).toContain(`the context has ${contextLength} (the model's own limit)`);
         expect(played.reward).toBe(played.turns.length);
       }
-      expect(ends).toEqual(new Set(["done", "max_tokens"]));
+      expect(ends).toEqual(new Set(["done", "engine_error", "max_tokens"]));
     },
   );
 });

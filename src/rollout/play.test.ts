@@ -1,8 +1,12 @@
 /** SeedScores and the yardsticks beside them. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { ConfigError } from "../core/errors.ts";
+import * as envs from "../envs/index.ts";
 import { makeWorldEnv } from "../envs/registry.ts";
 import { tokenAgent } from "./agents.ts";
 import { builtinAgent, scriptedAgent } from "./builtin-agents.ts";
@@ -12,6 +16,9 @@ import { ScriptedSampler, testModel } from "./test-model.ts";
 import type { Trajectory } from "./trajectory.ts";
 
 const seeds = Array.from({ length: 40 }, (_, i) => 1000 + i);
+envs.shareModule("saccade", envs);
+const folder = mkdtempSync(join(tmpdir(), "saccade-play-"));
+afterAll(() => rmSync(folder, { recursive: true }));
 const FAULTY = new URL("./faulty-env.ts", import.meta.url).pathname;
 
 describe("Wilson's interval", () => {
@@ -90,7 +97,7 @@ describe("SeedScores of a model", () => {
       live: 1,
       onTrajectory: ({ id, temperature }) => seen.push(`${id} ${temperature}`),
     });
-    expect(scores).toMatchObject({ unparsed: 0.5, cut: 0, dropped: 0, seeds: 6, success: { total: 6 } });
+    expect(scores).toMatchObject({ unparsed: 0.5, cut: 0, seeds: 6, success: { total: 6, failed: 0 } });
     const sampled = sampler.samples.reduce((sum, { ids }) => sum + ids.length, 0);
     expect(scores.sampledTokens).toBe(sampled / 6);
     expect(seen).toEqual(seeds.slice(0, 6).map((seed) => `frozen_lake#${seed}/0 0`));
@@ -118,13 +125,41 @@ describe("SeedScores of a model", () => {
     expect(Math.max(...alive)).toBeLessThan(20);
   });
 
-  test("failures of ours are counted and not scored", async () => {
+  test("failures of ours count against success, and the first is told with its seed", async () => {
     const broken = scriptedAgent((messages) => {
       if (JSON.stringify(messages[0]).includes("seed 1003")) throw new Error("the server is gone");
       return "left";
     });
     const scores = await playSeeds({ agent: broken, env: { id: FAULTY }, seeds, retries: 0 });
-    expect(scores).toMatchObject({ dropped: 1, success: { total: 39 } });
+    expect(scores).toMatchObject({
+      success: { total: 40, failed: 1 },
+      failure: { seed: 1003, end: "engine_error", error: "The agent failed in turn 1: the server is gone" },
+    });
+    expect(Object.values(scores.ended).reduce((sum, count) => sum + count, 0)).toBe(39);
+    expect(scoreLine(scores)).toContain(" of 40, 1 failed (");
+  });
+
+  test("an oracle that throws is no missing oracle: its ceiling counts what failed", async () => {
+    const file = join(folder, "lost-oracle.ts");
+    writeFileSync(
+      file,
+      `import { bare, defineWorld } from "saccade";
+      export default defineWorld({
+        id: "lost_oracle",
+        create: () => ({
+          actions: [bare("go", "go on")],
+          reset() {},
+          act: () => ({ valid: true, reward: 1, ended: true }),
+          observe: () => "here",
+          task: () => "Go.",
+          success: () => true,
+          solve() { throw new Error("no map"); },
+        }),
+      });`,
+    );
+    const { against } = await playSeeds({ agent: builtinAgent("stop"), env: { id: file }, seeds: [1, 2], retries: 0 });
+    expect(against.oracle).toMatchObject({ success: { value: 0, total: 2, failed: 2 }, failure: { agent: "oracle" } });
+    expect(against.oracle?.failure?.stack).toMatch(/^at .*lost-oracle\.ts:\d+/);
   });
 
   test("no seeds, or no such environment, is said", async () => {

@@ -5,17 +5,27 @@
  */
 import { ConfigError } from "../core/errors.ts";
 import type { BuiltinAgent } from "../envs/env.ts";
+import type { Failure } from "../run/failures.ts";
 import type { AgentFactory } from "./agents.ts";
 import { builtinAgent } from "./builtin-agents.ts";
 import { RolloutCounters } from "./counters.ts";
+import { within } from "./deadline.ts";
 import { type GroupOptions, playGroups } from "./groups.ts";
 import { EnvHost, type EnvSpec, type Workers } from "./hosts.ts";
-import { type EnvScores, type PassAtK, passTable, type Rate, successByTurn, successRate } from "./scores.ts";
-import type { EndReason, Trajectory } from "./trajectory.ts";
+import {
+  type EnvScores,
+  type PassAtK,
+  passTable,
+  type SuccessRate,
+  successByTurn,
+  successRate,
+  type Try,
+} from "./scores.ts";
+import { type EndReason, firstFailure, isOurFault, type Trajectory } from "./trajectory.ts";
 
-/** Means are over episodes, shares over replies; episodes that failed for our reasons are only counted. */
+/** Success is of all episodes that were asked for; other means are over those that were played, shares over their replies. */
 export type Figures = {
-  readonly success: Rate;
+  readonly success: SuccessRate;
   readonly passAtK: readonly PassAtK[];
   readonly reward: number;
   readonly turns: number;
@@ -26,7 +36,8 @@ export type Figures = {
   readonly unparsed: number;
   readonly cut: number;
   readonly ended: Readonly<Partial<Record<EndReason, number>>>;
-  readonly dropped: number;
+  /** The first episode that failed for our reasons. */
+  readonly failure?: Failure;
 };
 
 /** What success is measured against; absent where an environment has no such agent. */
@@ -85,23 +96,25 @@ export async function playSeeds(options: PlayOptions): Promise<SeedScores> {
   }
 }
 
-/** `success 0.61 [0.55, 0.67] of 256 (stop 0.00, random 0.06, oracle 1.00)` */
+/** `success 0.61 [0.55, 0.67] of 256, 3 failed (stop 0.00, random 0.06, oracle 1.00)` */
 export function scoreLine({ success, against: { stop, random, oracle } }: SeedScores): string {
   const beside = Object.entries({ stop, random, oracle }).flatMap(([name, figures]) =>
-    figures === undefined ? [] : [`${name} ${figures.success.value.toFixed(2)}`],
+    figures === undefined ? [] : [`${name} ${figures.success.value.toFixed(2)}${lost(figures.success)}`],
   );
   const { value, low, high, total } = success;
-  return `success ${value.toFixed(2)} [${low.toFixed(2)}, ${high.toFixed(2)}] of ${total} (${beside.join(", ")})`;
+  return `success ${value.toFixed(2)} [${low.toFixed(2)}, ${high.toFixed(2)}] of ${total}${lost(success)} (${beside.join(", ")})`;
 }
 
+const lost = ({ failed }: SuccessRate) => (failed === 0 ? "" : `, ${failed} failed`);
+
 /** As `evaluationMetrics` takes it. */
-export function envScores({ against: { stop, random, oracle }, dropped, ...figures }: SeedScores): EnvScores {
+export function envScores({ against: { stop, random, oracle }, ...figures }: SeedScores): EnvScores {
   const against = {
     stop: stop.success,
     ...(random && { random: random.success }),
     ...(oracle && { oracle: oracle.success }),
   };
-  return { ...figures, against, errors: dropped };
+  return { ...figures, against };
 }
 
 type Hosted = PlayOptions & { readonly host: EnvHost };
@@ -109,12 +122,17 @@ type Hosted = PlayOptions & { readonly host: EnvHost };
 async function figures(options: Hosted): Promise<Figures> {
   const { agent, env, seeds, host, samplingSeed = 0, live = 16, repeats = 1, label, onTrajectory, ...shared } = options;
   const counters = new RolloutCounters();
-  const tries: { seed: number; success: boolean; turns: number }[] = [];
+  const tries: (Try & { readonly turns: number })[] = [];
+  let failure: Failure | undefined;
   const requests = seeds.map((seed) => ({ env, seed, siblings: repeats, group: `${label ?? env.id}#${seed}` }));
   for await (const group of playGroups(requests, { ...shared, agent, host, samplingSeed, live, counters })) {
     // Not the trajectories: their frames would add up to gigabytes.
-    tries.push(...group.trajectories.map(({ seed, success, turns }) => ({ seed, success, turns: turns.length })));
-    for (const trajectory of [...group.trajectories, ...group.dropped]) onTrajectory?.(trajectory);
+    for (const trajectory of [...group.trajectories, ...group.dropped]) {
+      const { seed, success, turns } = trajectory;
+      tries.push({ seed, success, failed: isOurFault(trajectory), turns: turns.length });
+      onTrajectory?.(trajectory);
+    }
+    failure ??= firstFailure(group.dropped);
   }
   const { episodes, turns } = counters;
   const per = (sum: number, count: number) => (count === 0 ? Number.NaN : sum / count);
@@ -123,12 +141,12 @@ async function figures(options: Hosted): Promise<Figures> {
     passAtK: passTable(tries),
     reward: per(counters.reward, episodes),
     turns: per(turns, episodes),
-    byTurn: successByTurn(tries),
+    byTurn: successByTurn(tries.filter(({ failed }) => failed !== true)),
     sampledTokens: per(counters.sampledTokens, episodes),
     unparsed: per(counters.unparsed, turns),
     cut: per(counters.cut, turns),
     ended: counters.ended,
-    dropped: Object.values(counters.dropped).reduce((sum, count) => sum + count, 0),
+    ...(failure && { failure }),
   };
 }
 
@@ -151,22 +169,37 @@ function yardsticks(options: Hosted): Promise<Yardsticks> {
 
 async function measure(options: Hosted): Promise<Yardsticks> {
   const { onTrajectory: _, ...rest } = options;
-  const play = (kind: BuiltinAgent) => figures({ ...rest, agent: builtinAgent(kind), samplingSeed: 0, repeats: 1 });
+  const play = async (kind: BuiltinAgent): Promise<Figures> => {
+    const found = await figures({ ...rest, agent: builtinAgent(kind), samplingSeed: 0, repeats: 1 });
+    return found.failure === undefined ? found : { ...found, failure: { ...found.failure, agent: kind } };
+  };
   const stop = await play("stop");
   const random = (await hasAgent("random", options)) ? await play("random") : undefined;
   const oracle = (await hasAgent("oracle", options)) ? await play("oracle") : undefined;
   return { stop, ...(random && { random }), ...(oracle && { oracle }) };
 }
 
-async function hasAgent(kind: BuiltinAgent, { host, env: spec, seeds }: Hosted): Promise<boolean> {
-  const env = await host.acquire(spec);
-  try {
-    await env.reset(seeds[0] ?? 0);
-    const reply = await env.builtinReply?.(kind, 0);
-    host.release(env);
-    return reply !== undefined;
-  } catch {
-    host.discard(env);
-    return false;
+/** Asked on the first seed that can be reset. An agent that throws is one: playing it says why. */
+async function hasAgent(
+  kind: BuiltinAgent,
+  { host, env: spec, seeds, stepTimeoutMs = 60_000 }: Hosted,
+): Promise<boolean> {
+  for (const seed of seeds.slice(0, 8)) {
+    const env = await host.acquire(spec);
+    try {
+      await within(() => env.reset(seed), stepTimeoutMs);
+    } catch {
+      host.discard(env, true);
+      continue;
+    }
+    try {
+      const reply = await within(() => env.builtinReply?.(kind, 0), stepTimeoutMs);
+      host.release(env);
+      return reply !== undefined;
+    } catch {
+      host.discard(env, true);
+      return true;
+    }
   }
+  return false;
 }

@@ -8,6 +8,7 @@ import {
   meanRate,
   passAtK,
   passTable,
+  type SuccessRate,
   successByTurn,
   successRate,
   wilson,
@@ -54,19 +55,34 @@ describe("Several tries at a seed", () => {
     ]);
     expect(passTable([])).toEqual([]);
   });
+
+  test("a try that failed for our reasons is no success and counts", () => {
+    const tries = [
+      { seed: 1, success: true },
+      { seed: 1, success: false, failed: true },
+      { seed: 2, success: false, failed: true },
+      { seed: 2, success: false },
+    ];
+    expect(successRate(tries)).toMatchObject({ value: 0.25, count: 1, total: 4, failed: 2 });
+    expect(passTable(tries)).toEqual([
+      { k: 1, value: 0.25, seeds: 2 },
+      { k: 2, value: 0.5, seeds: 2 },
+    ]);
+  });
 });
+
+const rate = (count: number, total: number, failed = 0): SuccessRate => ({ ...wilson(count, total), failed });
 
 const env = (label: string, hits: number, more: Partial<EnvScores> = {}): EnvScores => ({
   label,
-  success: wilson(hits, 100),
+  success: rate(hits, 100),
   passAtK: [{ k: 1, value: hits / 100, seeds: 100 }],
-  against: { stop: wilson(0, 100), random: wilson(10, 100), oracle: wilson(90, 100) },
+  against: { stop: rate(0, 100), random: rate(10, 100), oracle: rate(90, 100) },
   reward: hits / 50,
   turns: 4,
   byTurn: {},
   unparsed: 0,
   ended: { done: 100 },
-  errors: 0,
   ...more,
 });
 
@@ -95,7 +111,7 @@ describe("The metrics of an evaluation", () => {
   });
 
   test("hold nothing that was not measured: no agent, no number, not 0 and not 1", () => {
-    const bare = env("b", 20, { against: { stop: wilson(0, 100) } });
+    const bare = env("b", 20, { against: { stop: rate(0, 100) } });
     const metrics = evaluationMetrics([env("a", 40), bare]);
     expect(metrics).toMatchObject({ "eval/floor": 0, "eval/random/a": 0.1, "eval/ceiling/a": 0.9 });
     for (const name of ["eval/random", "eval/ceiling", "eval/random/b", "eval/ceiling/b"]) {
@@ -103,14 +119,29 @@ describe("The metrics of an evaluation", () => {
     }
   });
 
-  test("leave environments whose episodes all failed for our reasons out of every mean, and count the failures", () => {
-    const lost = env("b", 0, { success: wilson(0, 0), reward: Number.NaN, turns: Number.NaN, errors: 7 });
-    expect(evaluationMetrics([env("a", 40), lost])).toMatchObject({
-      "eval/success": 0.4,
-      "eval/turns": 4,
-      "eval/errors": 7,
+  test("count a failed episode against success, and in no mean of what was played", () => {
+    const lost = env("b", 0, {
+      success: rate(0, 100, 100),
+      against: { stop: rate(0, 100, 60), random: rate(10, 100), oracle: rate(40, 100, 60) },
+      reward: Number.NaN,
+      turns: Number.NaN,
+      unparsed: Number.NaN,
+      ended: {},
     });
-    expect(evaluationMetrics([lost])).toEqual({ "eval/episodes": 0, "eval/errors": 7 });
+    const metrics = evaluationMetrics([env("a", 40, { success: rate(40, 100, 10) }), lost]);
+    expect(metrics).toMatchObject({
+      "eval/success": 0.2,
+      "eval/turns": 4,
+      "eval/asked": 200,
+      "eval/episodes": 90,
+      "eval/failed": 110,
+      "eval/failed/b": 100,
+      "eval/floor_failed": 60,
+      "eval/ceiling_failed": 60,
+      "eval/ceiling": 0.65,
+    });
+    expect(metrics).not.toHaveProperty("eval/random_failed");
+    for (const name of Object.keys(metrics)) checkMetric(name);
   });
 
   test("say pass@k for tries that every environment had, and how episodes ended", () => {

@@ -1,7 +1,8 @@
 /**
  * What tries at seeds add up to: rates with 95 % intervals, pass@k, means over environments, and the metrics of an evaluation. Runs and
  * `saccade eval` both count here, so the same episodes have the same figures under the same names. Episodes of one seed are alike, so
- * with several tries at each an interval counts seeds and not episodes.
+ * with several tries at each an interval counts seeds and not episodes. An episode that failed for our reasons was not solved: it counts
+ * against success and pass@k, and is in no other mean.
  */
 import { rangeOf } from "../core/range.ts";
 import { bucketOf } from "../envs/decisions.ts";
@@ -31,15 +32,18 @@ export function wilson(count: number, total: number, z = 1.959964): Rate {
   };
 }
 
-/** A scored episode. */
-export type Try = { readonly seed: number; readonly success: boolean };
+/** An episode that was asked for. `failed`: for our reasons. */
+export type Try = { readonly seed: number; readonly success: boolean; readonly failed?: boolean };
+
+/** Of the episodes that were asked for (`total`), those that succeeded (`count`); `failed` of them for our reasons, the others were played. */
+export type SuccessRate = Rate & { readonly failed: number };
 
 /** Of all tries; its interval is that of as many episodes as there are seeds. */
-export function successRate(tries: readonly Try[]): Rate {
+export function successRate(tries: readonly Try[]): SuccessRate {
   const count = tries.filter(({ success }) => success).length;
   const seeds = new Set(tries.map(({ seed }) => seed)).size;
   const { low, high } = wilson((count / Math.max(1, tries.length)) * seeds, seeds);
-  return { ...wilson(count, tries.length), low, high };
+  return { ...wilson(count, tries.length), low, high, failed: tries.filter(({ failed }) => failed === true).length };
 }
 
 /** Of the episodes that came to a turn, the share solved in it: where every turn is a try, how often the second succeeds beside the first. Turns count from 1 and are shown together as decisions are. */
@@ -93,65 +97,75 @@ export function meanRate(rates: readonly Rate[]): Pick<Rate, "value" | "low" | "
 }
 
 /** What success is measured against; absent where an environment has no such agent. */
-export type Against = { readonly stop: Rate; readonly random?: Rate; readonly oracle?: Rate };
+export type Against = {
+  readonly stop: SuccessRate;
+  readonly random?: SuccessRate;
+  readonly oracle?: SuccessRate;
+};
 
 /** One environment of an evaluation. */
 export type EnvScores = {
   /** Its name in metrics: the environment's, and another where two entries share one. */
   readonly label: string;
-  readonly success: Rate;
+  readonly success: SuccessRate;
   readonly passAtK: readonly PassAtK[];
   readonly against: Against;
-  /** Means over scored episodes, and the share of their replies from which no action could be read. */
+  /** Means over played episodes, and the share of their replies from which no action could be read. */
   readonly reward: number;
   readonly turns: number;
   readonly byTurn: Readonly<Record<string, number>>;
   readonly unparsed: number;
-  /** How scored episodes ended. */
+  /** How played episodes ended. */
   readonly ended: Readonly<Partial<Record<string, number>>>;
-  /** Episodes that failed for our reasons; in no other number. */
-  readonly errors: number;
 };
 
 /** Means over environments weigh each the same. What was not measured has no metric: a mean needs its number from every environment. */
 export function evaluationMetrics(envs: readonly EnvScores[]): Record<string, number> {
   const scored = envs.filter(({ success }) => success.total > 0);
-  const episodes = scored.reduce((sum, { success }) => sum + success.total, 0);
+  const played = scored.filter(({ success }) => success.total > success.failed);
+  const asked = scored.reduce((sum, { success }) => sum + success.total, 0);
+  const failed = scored.reduce((sum, { success }) => sum + success.failed, 0);
   const metrics: Record<string, number> = {
-    "eval/episodes": episodes,
-    "eval/errors": envs.reduce((sum, { errors }) => sum + errors, 0),
+    "eval/asked": asked,
+    "eval/episodes": asked - failed,
+    "eval/failed": failed,
   };
   if (scored.length === 0) return metrics;
   const put = (name: string, values: readonly (number | undefined)[]) => {
     const known = values.filter((value): value is number => value !== undefined && Number.isFinite(value));
-    if (known.length === values.length) metrics[name] = known.reduce((a, b) => a + b, 0) / known.length;
+    if (known.length === values.length && known.length > 0)
+      metrics[name] = known.reduce((a, b) => a + b, 0) / known.length;
   };
   const mean = meanRate(scored.map(({ success }) => success));
   put("eval/success", [mean.value]);
   put("eval/success_low", [mean.low]);
   put("eval/success_high", [mean.high]);
   for (const [name, agent] of YARDSTICKS) {
+    const rates = scored.map(({ against }) => against[agent]);
     put(
       `eval/${name}`,
-      scored.map(({ against }) => against[agent]?.value),
+      rates.map((rate) => rate?.value),
     );
     for (const { label, against } of scored) put(`eval/${name}/${label}`, [against[agent]?.value]);
+    const lost = rates.reduce((sum, rate) => sum + (rate?.failed ?? 0), 0);
+    if (lost > 0) metrics[`eval/${name}_failed`] = lost;
   }
   put(
     "eval/reward",
-    scored.map(({ reward }) => reward),
+    played.map(({ reward }) => reward),
   );
   put(
     "eval/turns",
-    scored.map(({ turns }) => turns),
+    played.map(({ turns }) => turns),
   );
   put(
     "eval/parse_failures",
-    scored.map(({ unparsed }) => unparsed),
+    played.map(({ unparsed }) => unparsed),
   );
   for (const { label, success, reward } of scored) {
     put(`eval/success/${label}`, [success.value]);
     put(`eval/reward/${label}`, [reward]);
+    if (success.failed > 0) metrics[`eval/failed/${label}`] = success.failed;
   }
   // pass@1 is the success rate again.
   for (const k of new Set(scored.flatMap(({ passAtK }) => passAtK.map((pass) => pass.k)).filter((k) => k > 1))) {
@@ -160,14 +174,14 @@ export function evaluationMetrics(envs: readonly EnvScores[]): Record<string, nu
       scored.map(({ passAtK }) => passAtK.find((pass) => pass.k === k)?.value),
     );
   }
-  for (const turn of new Set(scored.flatMap(({ byTurn }) => Object.keys(byTurn)))) {
+  for (const turn of new Set(played.flatMap(({ byTurn }) => Object.keys(byTurn)))) {
     put(
       `eval/success_by_turn/${turn}`,
-      scored.map(({ byTurn }) => byTurn[turn]),
+      played.map(({ byTurn }) => byTurn[turn]),
     );
   }
-  for (const end of new Set(scored.flatMap(({ ended }) => Object.keys(ended)))) {
-    metrics[`eval/end/${end}`] = scored.reduce((sum, { ended }) => sum + (ended[end] ?? 0), 0) / episodes;
+  for (const end of new Set(played.flatMap(({ ended }) => Object.keys(ended)))) {
+    metrics[`eval/end/${end}`] = played.reduce((sum, { ended }) => sum + (ended[end] ?? 0), 0) / (asked - failed);
   }
   return metrics;
 }

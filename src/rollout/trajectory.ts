@@ -6,6 +6,7 @@ import type { Message } from "../core/message.ts";
 import type { ImageSpan } from "../core/model-input.ts";
 import type { RewardPart, Step } from "../envs/env.ts";
 import type { Span } from "../envs/protocol.ts";
+import type { Failure } from "../run/failures.ts";
 
 /**
  * Why an episode ended. The policy's doing: `done` (the environment ended it), `max_turns`, `max_tokens` (context or reply budget).
@@ -66,6 +67,8 @@ export type Trajectory = {
   readonly success: boolean;
   readonly end: EndReason;
   readonly error?: string;
+  /** Where it failed for our reasons: the reply that the environment failed on, and where it was thrown. */
+  readonly fault?: { readonly reply?: string; readonly stack?: string; readonly lost?: boolean };
   /** Where there was a judge: how long it took, and why it paid nothing if it failed. */
   readonly judge?: { readonly ms: number; readonly error?: string };
   /** Retries on fresh environments before this one. */
@@ -84,4 +87,12 @@ export function spanToToken(span: Span | undefined, offsets: Int32Array | undefi
 
 export function isOurFault(trajectory: Trajectory): boolean {
   return OUR_FAULTS.includes(trajectory.end);
+}
+
+/** The first of these that failed, for those who must mend it; not one that somebody stopped. */
+export function firstFailure(trajectories: readonly Trajectory[]): Failure | undefined {
+  const failed = trajectories.find((one) => isOurFault(one) && one.end !== "aborted");
+  if (failed === undefined) return undefined;
+  const { env, seed, end, error = end, fault } = failed;
+  return { env, seed, end, error, ...fault };
 }

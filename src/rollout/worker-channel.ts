@@ -7,6 +7,7 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
+import { compiledScripts } from "../core/cache-folder.ts";
 import { EnvError, errorMessage } from "../core/errors.ts";
 import type { EnvCall, EnvReply } from "./env-wire.ts";
 
@@ -97,7 +98,8 @@ function entry(): { file: URL; code: "" } | { file: undefined; code: string } {
   if (import.meta.url.endsWith(".ts")) {
     const source = JSON.stringify(fileURLToPath(new URL("./env-worker.ts", import.meta.url)));
     const jiti = JSON.stringify(createRequire(import.meta.url).resolve("jiti"));
-    return { file: undefined, code: `require(${jiti}).createJiti(${source})(${source})` };
+    const options = JSON.stringify({ fsCache: compiledScripts() });
+    return { file: undefined, code: `require(${jiti}).createJiti(${source}, ${options})(${source})` };
   }
   const file = new URL("./env-worker.js", import.meta.url);
   if (!existsSync(file)) throw new EnvError(`${fileURLToPath(file)} is missing; install the package again.`);

@@ -35,6 +35,32 @@ test("a healthy run, a young run and no run raise nothing", () => {
   expect(kinds([])).toEqual([]);
 });
 
+describe("an oracle that solves nothing", () => {
+  const evaluated = (metrics: RunEvent["metrics"]) => [...run({}), event(8, metrics, "eval")];
+
+  test("is named with its environments and what failed, and only while it lasts", () => {
+    const two = { "eval/ceiling": 0.5, "eval/ceiling/lake": 1, "eval/ceiling/maze/easy": 0, "eval/ceiling_failed": 12 };
+    const alarms = findAlarms(evaluated(two));
+    expect(alarms).toMatchObject([{ kind: "ceiling", step: 8 }]);
+    expect(alarms[0]?.message).toContain("no episode of maze/easy; 12 of its episodes failed");
+    expect(kinds(evaluated({ "eval/ceiling": 0 }))).toEqual(["ceiling"]);
+    expect(kinds([...evaluated({ "eval/ceiling": 0 }), event(9, { "eval/ceiling": 0.9 }, "eval")])).toEqual([]);
+  });
+
+  test("is no alarm where there is no oracle, or it solves something", () => {
+    expect(kinds(evaluated({ "eval/success": 0 }))).toEqual([]);
+    expect(kinds(evaluated({ "eval/ceiling": 0.1, "eval/ceiling/lake": 0.1 }))).toEqual([]);
+  });
+
+  test("is said once by a watch that sees the evaluation", () => {
+    const watch = new AlarmWatch();
+    const zero = event(0, { "eval/ceiling": 0, "eval/ceiling/lake": 0 }, "eval");
+    expect(watch.see(zero).map(({ kind }) => kind)).toEqual(["ceiling"]);
+    expect(watch.see(event(1, HEALTHY))).toEqual([]);
+    expect(watch.see({ ...zero, step: 2 })).toEqual([]);
+  });
+});
+
 describe("each trouble is named, and only that one", () => {
   test.each([
     ["blind", "sight", { "sight/gap": 0.01, "sight/gap_low": -0.02 }],

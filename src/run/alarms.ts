@@ -12,7 +12,8 @@ export type AlarmKind =
   | "idle"
   | "drift"
   | "non-finite"
-  | "plateau";
+  | "plateau"
+  | "ceiling";
 
 export type Alarm = {
   readonly kind: AlarmKind;
@@ -55,12 +56,13 @@ export const DEFAULT_THRESHOLDS: Thresholds = {
 
 type Finder = (history: History, limits: Thresholds) => Alarm | undefined;
 
-/** `train`: training events, oldest first; `sight`: the newest event that probed sight. */
+/** `train`: training events, oldest first; `sight`: the newest event that probed sight; `evaluation`: the newest one that evaluated. */
 type History = {
   readonly train: readonly RunEvent[];
   /** Updates of the warm start, as long as it goes on. */
   readonly sft: readonly RunEvent[];
   readonly sight?: RunEvent;
+  readonly evaluation?: RunEvent;
   readonly newest?: RunEvent;
 };
 
@@ -69,9 +71,16 @@ export function findAlarms(events: readonly RunEvent[], thresholds: Partial<Thre
   const limits = { ...DEFAULT_THRESHOLDS, ...thresholds };
   const train = events.filter(({ kind }) => kind === "train");
   const sight = events.findLast(({ metrics }) => "sight/gap" in metrics || "sight/hash_mismatches" in metrics);
+  const evaluation = events.findLast(({ kind }) => kind === "eval");
   const newest = events.findLast(({ kind }) => kind === "train" || kind === "sft");
   const sft = newest?.kind === "sft" ? events.filter(({ kind }) => kind === "sft") : [];
-  const history: History = { train, sft, ...(sight && { sight }), ...(newest && { newest }) };
+  const history: History = {
+    train,
+    sft,
+    ...(sight && { sight }),
+    ...(evaluation && { evaluation }),
+    ...(newest && { newest }),
+  };
   return FINDERS.flatMap((find) => find(history, limits) ?? []);
 }
 
@@ -81,6 +90,7 @@ export class AlarmWatch {
   readonly #recent: RunEvent[] = [];
   readonly #sft: RunEvent[] = [];
   #sight: RunEvent | undefined;
+  #evaluation: RunEvent | undefined;
   #active = new Set<AlarmKind>();
 
   constructor(thresholds: Partial<Thresholds> = {}) {
@@ -90,15 +100,17 @@ export class AlarmWatch {
   /** Takes the next event; returns the alarms that were not there before. */
   see(event: RunEvent): Alarm[] {
     if ("sight/gap" in event.metrics || "sight/hash_mismatches" in event.metrics) this.#sight = event;
+    if (event.kind === "eval") this.#evaluation = event;
     if (event.kind === "train" || event.kind === "sft") {
       const first = event.kind === "train" && this.#first.length < this.#thresholds.window;
       if (event.kind === "train") this.#sft.length = 0;
       (event.kind === "sft" ? this.#sft : first ? this.#first : this.#recent).push(event);
       if (this.#recent.length > this.#thresholds.window) this.#recent.shift();
       if (this.#sft.length > 2 * this.#thresholds.plateau) this.#sft.shift();
-    } else if (this.#sight !== event) return [];
+    } else if (this.#sight !== event && this.#evaluation !== event) return [];
     const seen = [...this.#first, ...this.#recent, ...this.#sft];
     if (this.#sight !== undefined) seen.push({ ...this.#sight, kind: "sight" });
+    if (this.#evaluation !== undefined) seen.push(this.#evaluation);
     const alarms = findAlarms(seen, this.#thresholds);
     const fresh = alarms.filter(({ kind }) => !this.#active.has(kind));
     this.#active = new Set(alarms.map(({ kind }) => kind));
@@ -256,7 +268,25 @@ const plateau: Finder = ({ sft }, limits) => {
   };
 };
 
-const FINDERS: readonly Finder[] = [blind, nonFinite, drift, entropy, repetition, noVariance, idle, plateau];
+/** Who knows the answer and solves nothing says that nothing can be solved: then no success rate means anything. */
+const ceiling: Finder = ({ evaluation }) => {
+  if (evaluation === undefined) return undefined;
+  const { step, metrics } = evaluation;
+  const named = Object.keys(metrics).filter((name) => name.startsWith("eval/ceiling/") && metrics[name] === 0);
+  if (named.length === 0 && metrics["eval/ceiling"] !== 0) return undefined;
+  const where = named.map((name) => name.slice("eval/ceiling/".length)).join(", ");
+  const failed = metrics["eval/ceiling_failed"] ?? 0;
+  return {
+    kind: "ceiling",
+    level: "warning",
+    step,
+    message: `The oracle solves no episode${where && ` of ${where}`}${failed > 0 ? `; ${failed} of its episodes failed` : ""}: nothing can be won there.`,
+    advice:
+      "Play an episode yourself (saccade play). Check success() and solve() of the world, that its act() throws nothing, and that maxTurns leaves room for the answer.",
+  };
+};
+
+const FINDERS: readonly Finder[] = [blind, nonFinite, ceiling, drift, entropy, repetition, noVariance, idle, plateau];
 
 /** The metric in each of the last `count` training events; undefined unless all of them have it. */
 function lastValues(train: readonly RunEvent[], name: string, count: number): number[] | undefined {

@@ -41,6 +41,19 @@ test("the last K and the best stay, the others go", async () => {
   });
 });
 
+test("a best of another evaluation is not compared: the new one takes its place, however low", async () => {
+  await withStore(2, async (store) => {
+    await store.save(1, weights(1));
+    expect(await store.offerBest(1, 0.9, "eval/success", "seeds 0 to 63")).toBe(true);
+    await store.save(2, weights(2));
+    expect(await store.offerBest(2, 0.4, "eval/success", "seeds 0 to 63")).toBe(false);
+    expect(await store.offerBest(2, 0.4, "eval/success", "seeds 0 to 255")).toBe(true);
+    await store.save(3, weights(3));
+    expect(await store.offerBest(3, 0.3, "eval/success", "seeds 0 to 255")).toBe(false);
+    expect(await store.best()).toMatchObject({ step: 2, score: 0.4, evaluation: "seeds 0 to 255" });
+  });
+});
+
 test("a run taken back to an earlier step keeps what it saves now", async () => {
   await withStore(2, async (store, folder) => {
     for (const [age, step] of [20, 30].entries()) {

@@ -26,7 +26,13 @@ export type Checkpoint = {
   readonly note?: string;
 };
 
-export type Best = { readonly step: number; readonly score: number; readonly metric: string };
+export type Best = {
+  readonly step: number;
+  readonly score: number;
+  readonly metric: string;
+  /** Names the evaluation that gave the score: only scores of one evaluation are compared. */
+  readonly evaluation?: string;
+};
 
 export class CheckpointStore {
   readonly folder: string;
@@ -95,14 +101,15 @@ export class CheckpointStore {
     return { step, path, saved, state };
   }
 
-  /** Moves `best.json` to a saved step when its score is higher than that of the best so far. */
-  async offerBest(step: number, score: number, metric: string): Promise<boolean> {
+  /** Moves `best.json` to a saved step when its score is higher than that of the best so far, or that is of another evaluation. */
+  async offerBest(step: number, score: number, metric: string, evaluation?: string): Promise<boolean> {
     const before = await this.bestScore();
-    if (!Number.isFinite(score) || (before !== undefined && before.score >= score)) return false;
+    const isRival = before !== undefined && before.evaluation === evaluation;
+    if (!Number.isFinite(score) || (isRival && before.score >= score)) return false;
     const found = await this.#check(step);
     if (typeof found === "string")
       throw new DataError(`step-${step} can't be the best checkpoint: ${found}. Save it first.`);
-    await writeAtomic(join(this.folder, "best.json"), `${JSON.stringify({ step, score, metric })}\n`);
+    await writeAtomic(join(this.folder, "best.json"), `${JSON.stringify({ step, score, metric, evaluation })}\n`);
     await this.#retain();
     return true;
   }

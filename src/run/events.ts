@@ -18,6 +18,7 @@ export type EventKind =
   | "eval"
   | "sight"
   | "alarm"
+  | "failure"
   | "checkpoint"
   | "note"
   | "end";
@@ -33,7 +34,7 @@ export type RunEvent = {
   readonly time: number;
   readonly kind: EventKind;
   readonly metrics: Metrics;
-  /** For people: an alarm, a note. */
+  /** For people: an alarm, a note, the first episode that failed for our reasons. */
   readonly message?: string;
   readonly spans?: readonly TimeSpan[];
   /** Anything else, by kind. */

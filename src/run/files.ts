@@ -6,6 +6,8 @@ import { open, readdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 export const TEMPORARY = ".tmp-";
+/** Episodes are conversations, and settings may say where things are: files of a run are for whoever runs it. */
+export const PRIVATE = 0o600;
 let counter = 0;
 
 /** A name beside `path` that readers ignore and `removeLeftovers` deletes. */
@@ -17,7 +19,7 @@ export function temporaryName(path: string): string {
 export async function writeAtomic(path: string, data: string | Uint8Array, durable = true): Promise<void> {
   const temporary = temporaryName(path);
   try {
-    const handle = await open(temporary, "w");
+    const handle = await open(temporary, "w", PRIVATE);
     try {
       await handle.writeFile(data);
       if (durable) await handle.sync();

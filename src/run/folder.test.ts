@@ -104,6 +104,23 @@ test("a run is created, written, closed and read back", async () => {
   });
 });
 
+test.runIf(process.platform !== "win32")(
+  "episodes, frames, events and settings are for the user alone to read",
+  async () => {
+    await withFolder(async (folder) => {
+      const run = await openRun(folder, options);
+      await trainSteps(run, 1, 2);
+      await run.close("finished");
+      const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+      const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+      // Weights are for whoever may serve them.
+      const own = files.filter((file) => !file.includes("checkpoints"));
+      expect(own.length).toBeGreaterThan(5);
+      for (const file of own) expect([file, (await stat(file)).mode & 0o777]).toEqual([file, 0o600]);
+    });
+  },
+);
+
 test("a killed run goes on from its checkpoint, and steps played again count once", async () => {
   await withFolder(async (folder) => {
     const first = await openRun(folder, options);

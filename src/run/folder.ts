@@ -21,7 +21,15 @@ import { EVENTS_FILE, type EventKind, EventWriter, type Metrics, type RunEvent }
 import { namesIn, removeLeftovers, TEMPORARY } from "./files.ts";
 import { type FrameOptions, FrameStore } from "./frames.ts";
 import { LOCK_FILE, lockRun } from "./lock.ts";
-import { differences, MANIFEST_FILE, type Manifest, type RunStatus, readManifest, writeManifest } from "./manifest.ts";
+import {
+  differences,
+  governedFrom,
+  MANIFEST_FILE,
+  type Manifest,
+  type RunStatus,
+  readManifest,
+  writeManifest,
+} from "./manifest.ts";
 import { checkMetric } from "./metrics.ts";
 import {
   type Keepable,
@@ -106,6 +114,10 @@ export class RunFolder {
     for (const { key, before: a, after: b } of changed) {
       notes.push(`The configuration changed: ${key} was ${JSON.stringify(a)}, is ${JSON.stringify(b)}.`);
     }
+    const checkpoints = new CheckpointStore(path, { keep: options.keepCheckpoints ?? 2 });
+    notes.push(...(await checkpoints.recover()));
+    // Should none be whole, `begin` says so, and nothing runs.
+    const from = await checkpoints.latest().catch(() => undefined);
     const now = new Date().toISOString();
     const manifest: Manifest = {
       format: 1,
@@ -115,6 +127,7 @@ export class RunFolder {
       started: before?.started ?? now,
       updated: now,
       config: options.config,
+      history: governedFrom(before, options.config, from?.step ?? 0),
       versions: { node: process.version, platform: `${process.platform}-${process.arch}`, ...options.versions },
       seeds: options.seeds ?? {},
       resumes: [
@@ -122,8 +135,6 @@ export class RunFolder {
         ...(resumed ? [{ time: now, changed: changed.map(({ key }) => key) }] : []),
       ],
     };
-    const checkpoints = new CheckpointStore(path, { keep: options.keepCheckpoints ?? 2 });
-    notes.push(...(await checkpoints.recover()));
     const frames = await FrameStore.open(path, options.frames);
     const trajectories = await TrajectoryStore.open(path, options.trajectories);
     await writeManifest(path, manifest);

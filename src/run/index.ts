@@ -1,6 +1,7 @@
 export * from "./alarms.ts";
 export * from "./checkpoints.ts";
 export * from "./events.ts";
+export { type Failure, failureLines } from "./failures.ts";
 export * from "./folder.ts";
 export * from "./frames.ts";
 export { readLines } from "./jsonl.ts";

@@ -8,7 +8,7 @@ import { basename } from "node:path";
 import { setImmediate as nextTick } from "node:timers/promises";
 import { DataError, errorMessage } from "../core/errors.ts";
 import { isJsonObject, type JsonObject } from "../core/json.ts";
-import { isMissing } from "./files.ts";
+import { isMissing, PRIVATE } from "./files.ts";
 
 const NEWLINE = 0x0a;
 const CHUNK = 256 * 1024;
@@ -237,7 +237,7 @@ async function openOrCreate(path: string): Promise<FileHandle> {
     return await open(path, "r+");
   } catch (error) {
     if (!isMissing(error)) throw error;
-    return open(path, "w+");
+    return open(path, "w+", PRIVATE);
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * One writer per run folder. `run.lock` names the process that writes; when that process is gone (a kill leaves the file behind) the
+ * One writer per folder: of a run, or of a server's store. `run.lock` (`store.lock`) names the process that writes; when that process is gone (a kill leaves the file behind) the
  * lock is void. On Linux the start time of the process is compared too, because small process ids come back after a restart.
  */
 import { createHash, randomUUID } from "node:crypto";
@@ -14,8 +14,17 @@ export const LOCK_FILE = "run.lock";
 type Holder = { readonly pid: number; readonly started: string | null; readonly token: string };
 
 /** Takes the lock, or throws when a living process has it. Returns how to give it back. */
-export async function lockRun(runPath: string): Promise<() => Promise<void>> {
-  const path = join(runPath, LOCK_FILE);
+export function lockRun(runPath: string): Promise<() => Promise<void>> {
+  return lockFolder(runPath, LOCK_FILE, runInUse);
+}
+
+/** `inUse` says what to do about a living holder, whose process id is not known where it is just being replaced. */
+export async function lockFolder(
+  folder: string,
+  file: string,
+  inUse: (path: string, pid: number | undefined) => ConfigError,
+): Promise<() => Promise<void>> {
+  const path = join(folder, file);
   const holder: Holder = { pid: process.pid, started: startOf(process.pid), token: randomUUID() };
   const giveBack = async () => {
     if ((await readHolder(path))?.token === holder.token) await rm(path, { force: true });
@@ -26,8 +35,9 @@ export async function lockRun(runPath: string): Promise<() => Promise<void>> {
     // Given back just now.
     if (text === undefined) continue;
     const other = holderIn(text);
-    if (other !== undefined && isAlive(other)) throw inUse(path, other);
-    await replaceVoid(path, text, holder);
+    if (other !== undefined && isAlive(other)) throw inUse(path, other.pid);
+    const taken = await replaceVoid(path, text, holder);
+    if (!taken.isOurs) throw inUse(path, taken.by?.pid);
     return giveBack;
   }
   throw inUse(path, undefined);
@@ -59,24 +69,29 @@ async function createNew(path: string, holder: Holder): Promise<boolean> {
 }
 
 /** Of several who find the same void lock, the one that gets the claim to it may replace it, as long as it is still that one. */
-async function replaceVoid(path: string, text: string, holder: Holder): Promise<void> {
+async function replaceVoid(
+  path: string,
+  text: string,
+  holder: Holder,
+): Promise<{ isOurs: true } | { isOurs: false; by: Holder | undefined }> {
   const claim = `${path}.void-${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
   if (!(await createNew(claim, holder))) {
     const claimer = await readHolder(claim);
     // One that was killed in this very moment is in the way of the next start, and of no other.
     if (claimer !== undefined && !isAlive(claimer)) await rm(claim, { force: true });
-    throw inUse(path, claimer);
+    return { isOurs: false, by: claimer };
   }
   try {
-    if ((await readText(path)) !== text) throw inUse(path, await readHolder(path));
+    if ((await readText(path)) !== text) return { isOurs: false, by: await readHolder(path) };
     await writeAtomic(path, JSON.stringify(holder));
+    return { isOurs: true };
   } finally {
     await rm(claim, { force: true });
   }
 }
 
-function inUse(path: string, holder: Holder | undefined): ConfigError {
-  const who = holder === undefined ? "Another process" : `Process ${holder.pid}`;
+function runInUse(path: string, pid: number | undefined): ConfigError {
+  const who = pid === undefined ? "Another process" : `Process ${pid}`;
   return new ConfigError(
     `${who} is writing to ${dirname(path)}. Wait for it, stop it, or choose another folder; ` +
       `if no such run exists, delete ${path}.`,

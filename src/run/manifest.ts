@@ -20,12 +20,33 @@ export type Manifest = {
   /** ISO 8601. */
   readonly started: string;
   readonly updated: string;
+  /** The resolved configuration that the run has now. */
   readonly config: JsonObject;
+  /** Every configuration with the steps that it governed, both ends included, oldest first; absent in runs of earlier versions. */
+  readonly history?: readonly Governed[];
   readonly versions: Readonly<Record<string, string>>;
   readonly seeds: JsonObject;
   /** Each time the run went on, and what of its configuration had changed. */
   readonly resumes: readonly { readonly time: string; readonly changed: readonly string[] }[];
 };
+
+export type Governed = {
+  readonly from: number;
+  /** Absent: to the present. */
+  readonly to?: number;
+  readonly config: JsonObject;
+};
+
+/** The history of a run that goes on after `step` with this configuration. Steps after it are played again, so what they had no longer counts. */
+export function governedFrom(before: Manifest | undefined, config: JsonObject, step: number): readonly Governed[] {
+  const entries = before === undefined ? [] : (before.history ?? [{ from: 0, config: before.config }]);
+  const kept = step === 0 ? [] : entries.filter(({ from }) => from <= step);
+  const last = kept.at(-1);
+  if (last === undefined) return [{ from: 0, config }];
+  const earlier = kept.slice(0, -1);
+  if (differences(last.config, config).length === 0) return [...earlier, { from: last.from, config }];
+  return [...earlier, { from: last.from, to: step, config: last.config }, { from: step + 1, config }];
+}
 
 export function writeManifest(runPath: string, manifest: Manifest): Promise<void> {
   return writeAtomic(join(runPath, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`);

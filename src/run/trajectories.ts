@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { setImmediate as nextTick } from "node:timers/promises";
 import { errorMessage } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
-import { namesIn } from "./files.ts";
+import { namesIn, PRIVATE } from "./files.ts";
 import { readLines, repairTail } from "./jsonl.ts";
 
 export const TRAJECTORIES_FOLDER = "trajectories";
@@ -272,7 +272,7 @@ export class TrajectoryStore {
     try {
       const path = stepPath(this.#folder, step);
       await repairTail(path);
-      await appendFile(path, Buffer.concat(lines));
+      await appendFile(path, Buffer.concat(lines), { mode: PRIVATE });
       counts.bytes += bytes;
       counts.written += lines.length;
     } catch (error) {

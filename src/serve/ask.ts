@@ -1,17 +1,13 @@
 /** What every route of the OpenAI and vLLM faces shares: a request with its body read, ids of answers, usage, prompts that fit, streams of events. */
 import { randomBytes } from "node:crypto";
-import { isTooDeep } from "../core/json.ts";
-import type { ModelInput } from "../core/model-input.ts";
-import { readBody } from "../http/limits.ts";
+import { readJsonText } from "../http/limits.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { pieces } from "../http/responses.ts";
 import type { Backend } from "./backend.ts";
 import { ApiError, apiErrorBody, badField } from "./errors.ts";
 
-/** The most bytes of a request: many pictures, as features. */
-export const MOST_BYTES = 256 * 1024 * 1024;
-/** The most pixels of a picture: small files can unpack to very large ones. */
-export const MOST_PIXELS = 16 * 1024 * 1024;
+/** The most bytes of a request: several large images, as features. */
+export const MOST_BYTES = 128 * 1024 * 1024;
 /** vLLM's wire that is spoken here. */
 export const VLLM_VERSION = "0.32.0";
 export const FINGERPRINT = "saccade";
@@ -30,16 +26,13 @@ export async function readJsonBody(request: HttpRequest): Promise<unknown> {
   if (!/^application\/([\w.+-]+\+)?json\b/i.test(request.headers.get("content-type") ?? "")) {
     throw new ApiError(400, "Send JSON, with Content-Type: application/json.", { type: "Bad Request" });
   }
-  const body = await readBody(request, MOST_BYTES);
-  const bad = (what: string) => new ApiError(400, `body: ${what}`, { type: "Bad Request", param: "body" });
-  let value: unknown;
+  const bad = (what: string) => new ApiError(400, `body: ${what}.`, { type: "Bad Request", param: "body" });
+  const text = await readJsonText(request, { bytes: MOST_BYTES }, bad);
   try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+    return JSON.parse(text);
   } catch {
-    throw bad("this is not JSON.");
+    throw bad("this is not JSON");
   }
-  if (isTooDeep(value)) throw bad("this nests too deeply.");
-  return value;
 }
 
 export function newId(request: HttpRequest, given?: string | null): string {
@@ -69,7 +62,10 @@ export function logprobNumber(value: number): number {
 }
 
 /** Refuses what would only fail once the answer has begun. */
-export function checkPrompt({ ids, images }: ModelInput, { chat, contextLength }: Backend): void {
+export function checkPrompt(
+  { ids, images }: { readonly ids: Int32Array; readonly images: readonly { readonly length: number }[] },
+  { chat, contextLength }: Backend,
+): void {
   const outside = ids.find((id) => !(id >= 0 && id < chat.vocabSize));
   if (outside !== undefined)
     throw badField(null, `Token id ${outside} is outside the vocabulary of ${chat.vocabSize}.`);
@@ -84,6 +80,12 @@ export function checkPrompt({ ids, images }: ModelInput, { chat, contextLength }
   if (pads !== covered) {
     throw badField(null, `The prompt has ${pads} placeholders of pictures, but its pictures have ${covered} tokens.`);
   }
+}
+
+/** Held until the answer is out. */
+export function holdFor({ onEnd }: HttpRequest, release: () => void): void {
+  if (onEnd === undefined) release();
+  else onEnd(release);
 }
 
 /** Server-sent events: `work` sends values; what it throws is the last of them, before the end mark. */

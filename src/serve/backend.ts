@@ -11,6 +11,7 @@ import { mixSeed } from "../core/seed.ts";
 import type { Datum, Engine, OnToken, Sampler, SamplingParams, TopLogprob } from "../engine/engine.ts";
 import { Slots } from "../http/limits.ts";
 import { type ChatFolder, loadChat } from "../model/chat.ts";
+import { Desk } from "./desk.ts";
 import { ApiError, badField } from "./errors.ts";
 import { ServeMetrics } from "./metrics.ts";
 import { Pictures } from "./pictures.ts";
@@ -90,6 +91,8 @@ export class Backend {
   readonly engine: Engine;
   readonly metrics = new ServeMetrics();
   readonly pictures: Pictures;
+  /** Where requests become prompts. */
+  readonly desk: Desk;
   /** A label that a trainer gives the weights. */
   version = "default";
   readonly #slots: Slots;
@@ -117,6 +120,8 @@ export class Backend {
     this.pictures = new Pictures(options.pictureBytes);
     this.#slots = new Slots({ most: concurrency, waiting: queue });
     this.#most = concurrency + queue;
+    const { folder, contextLength } = this;
+    this.desk = new Desk({ folder, contextLength, processor: chat.processor });
   }
 
   /** Names that requests may use, the base model first. */
@@ -152,14 +157,18 @@ export class Backend {
     };
   }
 
+  checkAnswers(count: number): void {
+    if (count <= this.#most) return;
+    throw badField("n", `A request has at most ${this.#most} answers here, not ${count}.`);
+  }
+
   /** Answers that are worth something only together: the first that fails ends the others, for whom nobody waits any more. */
   async together<T, R>(
     jobs: readonly T[],
     signal: AbortSignal,
     work: (job: T, index: number, signal: AbortSignal) => Promise<R>,
   ): Promise<R[]> {
-    if (jobs.length > this.#most)
-      throw badField("n", `A request has at most ${this.#most} answers here, not ${jobs.length}.`);
+    this.checkAnswers(jobs.length);
     const end = new AbortController();
     const either = AbortSignal.any([signal, end.signal]);
     // One for every answer.
@@ -359,6 +368,7 @@ export class Backend {
     this.resume();
     for (const stop of this.#running) stop.abort("abort");
     await Promise.all([this.#base, ...this.#adapters.values()].map((weights) => weights.retire()));
+    await this.desk.close();
   }
 
   #find(model: string | undefined): Weights {

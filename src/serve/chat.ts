@@ -3,23 +3,24 @@ import { z } from "zod";
 import type { JsonObject } from "../core/json.ts";
 import type { ModelInput } from "../core/model-input.ts";
 import type { TopLogprob } from "../engine/engine.ts";
+import type { HttpRequest } from "../http/request.ts";
 import { json } from "../http/responses.ts";
-import { fromOpenAI, readDataUri } from "../images/openai.ts";
 import {
   type Ask,
   checkPrompt,
   eventAnswer,
   FINGERPRINT,
   fullUsage,
+  holdFor,
   LEAST_LOGPROB,
   logprobNumber,
-  MOST_PIXELS,
   newId,
   readJsonBody,
   seconds,
   usageOf,
 } from "./ask.ts";
 import type { Backend, Finish, Generated } from "./backend.ts";
+import type { PendingPrompt } from "./desk.ts";
 import { badField, readFields } from "./errors.ts";
 import { readSampling, samplingFields, type Wanted } from "./sampling.ts";
 import { AnswerText } from "./text.ts";
@@ -43,7 +44,8 @@ export const chatSchema = z.looseObject({
   add_generation_prompt: flag,
   continue_final_message: flag,
   chat_template: z.string().nullish(),
-  chat_template_kwargs: z.record(z.string(), z.json()).nullish(),
+  // It was parsed, so it is JSON.
+  chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
   return_token_ids: flag,
   return_tokens_as_token_ids: flag,
 });
@@ -52,15 +54,23 @@ export type ChatRequest = z.output<typeof chatSchema>;
 export async function answerChat({ backend, request }: Ask): Promise<Response> {
   const asked = readFields(chatSchema, await readJsonBody(request));
   const model = backend.resolve(asked.model);
-  const prompt = await renderChat(asked, backend);
+  const prompt = await renderChat(asked, backend, request);
   const wanted = readChatSampling(asked, backend, prompt);
   const choices = new Choices(asked, wanted, backend, model, prompt);
   const id = `chatcmpl-${newId(request)}`;
   return asked.stream ? streamChat(choices, id, request.signal) : wholeChat(choices, id, request.signal);
 }
 
-/** Messages to ids; used by the render route too. */
-export async function renderChat(asked: ChatRequest, backend: Backend): Promise<ModelInput> {
+/** Messages to ids and pictures; used by the render route too. */
+export async function renderChat(asked: ChatRequest, backend: Backend, request: HttpRequest): Promise<ModelInput> {
+  const pending = await renderIds(asked, backend, request);
+  const { prompt, release } = await pending.show(request.signal);
+  holdFor(request, release);
+  return prompt;
+}
+
+/** Messages to ids; their pictures are still files. */
+export async function renderIds(asked: ChatRequest, backend: Backend, request: HttpRequest): Promise<PendingPrompt> {
   if (asked.chat_template !== undefined && asked.chat_template !== null) {
     throw badField("chat_template", "The model's own chat template is used: leave chat_template out.");
   }
@@ -70,14 +80,16 @@ export async function renderChat(asked: ChatRequest, backend: Backend): Promise<
     throw badField(null, "continue_final_message needs add_generation_prompt: false.");
   }
   if (asked.messages.length === 0) throw badField(null, "A conversation needs at least one message.");
-  const messages = await fromOpenAI(asked.messages, (url) => readDataUri(url, MOST_PIXELS));
   const variables = {
     ...asked.chat_template_kwargs,
     ...(asked.tools?.length && { tools: asked.tools as unknown as readonly JsonObject[] }),
   } as JsonObject;
-  const prompt = backend.chat.renderer.prompt(messages, { generationPrompt, continueFinal, variables });
-  checkPrompt(prompt, backend);
-  return prompt;
+  const messages = asked.messages as unknown as readonly JsonObject[];
+  const size = Number(request.headers.get("content-length") ?? Number.POSITIVE_INFINITY);
+  const options = { generationPrompt, continueFinal, variables };
+  const pending = await backend.desk.render(messages, options, size, request.signal);
+  checkPrompt({ ids: pending.ids, images: pending.places }, backend);
+  return pending;
 }
 
 export function readChatSampling(asked: ChatRequest, backend: Backend, prompt: ModelInput): Wanted {

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import type { ModelInput } from "../core/model-input.ts";
 import type { TopLogprob } from "../engine/engine.ts";
+import type { HttpRequest } from "../http/request.ts";
 import { json } from "../http/responses.ts";
 import {
   type Ask,
@@ -17,7 +18,7 @@ import {
 } from "./ask.ts";
 import type { Backend, Generated } from "./backend.ts";
 import { promptLogprobs, sampledFirst, stopReason } from "./chat.ts";
-import { badField, readFields } from "./errors.ts";
+import { badField, integers, readFields, texts } from "./errors.ts";
 import { readSampling, samplingFields, type Wanted } from "./sampling.ts";
 import { AnswerText } from "./text.ts";
 
@@ -26,7 +27,7 @@ const DEFAULT_TOKENS = 16;
 
 export const completionSchema = z.looseObject({
   ...samplingFields,
-  prompt: z.union([z.string(), z.array(z.string()), z.array(z.int()), z.array(z.array(z.int()))]).nullish(),
+  prompt: z.union([z.string(), texts, integers, z.array(integers)]).nullish(),
   model: z.string().nullish(),
   logprobs: z.int().nullish(),
   prompt_logprobs: z.int().nullish(),
@@ -44,7 +45,7 @@ type Job = { readonly prompt: ModelInput; readonly wanted: Wanted; readonly seed
 export async function answerCompletion({ backend, request }: Ask): Promise<Response> {
   const asked = readFields(completionSchema, await readJsonBody(request));
   const model = backend.resolve(asked.model);
-  const prompts = readPrompts(asked, backend);
+  const prompts = await readPrompts(asked, backend, request);
   const jobs = prompts.flatMap((prompt): Job[] => {
     const wanted = readCompletionSampling(asked, backend, prompt);
     return Array.from({ length: wanted.n }, (_, i) => ({ prompt, wanted, seed: wanted.params.seed + i }));
@@ -55,7 +56,11 @@ export async function answerCompletion({ backend, request }: Ask): Promise<Respo
   return asked.stream ? streamed(context, jobs, prompted) : whole(context, jobs, prompted);
 }
 
-export function readPrompts(asked: CompletionRequest, backend: Backend): ModelInput[] {
+export async function readPrompts(
+  asked: CompletionRequest,
+  backend: Backend,
+  { signal }: HttpRequest,
+): Promise<ModelInput[]> {
   const { prompt } = asked;
   if (asked.suffix !== undefined && asked.suffix !== null)
     throw badField("suffix", "suffix is not served: leave it out.");
@@ -64,9 +69,14 @@ export function readPrompts(asked: CompletionRequest, backend: Backend): ModelIn
   if (prompt === undefined || prompt === null || prompt.length === 0) throw empty();
   const single = typeof prompt === "string" || typeof prompt[0] === "number";
   const list = (single ? [prompt] : prompt) as (string | number[])[];
+  backend.checkAnswers(list.length);
+  if (list.some((one) => one.length === 0)) throw empty();
+  // Special tokens spelled out in a bare prompt are meant.
+  const spoken = list.filter((one) => typeof one === "string");
+  const encoded = spoken.length === 0 ? [] : await backend.desk.encode(spoken, signal);
+  let taken = 0;
   return list.map((one) => {
-    // Special tokens spelled out in a bare prompt are meant.
-    const ids = typeof one === "string" ? backend.chat.tokenizer.encode(one) : Int32Array.from(one);
+    const ids = typeof one === "string" ? (encoded[taken++] as Int32Array) : Int32Array.from(one);
     if (ids.length === 0) throw empty();
     const input = { ids, images: [] };
     checkPrompt(input, backend);

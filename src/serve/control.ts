@@ -2,11 +2,10 @@
  * vLLM's control routes: what a trainer does between steps. Weights are loaded from inside the store only. Samplers are snapshots whose caches
  * belong to their weights, so nothing stale can be served and clearing caches has nothing to do.
  */
-import { realpath } from "node:fs/promises";
-import { relative, resolve, sep } from "node:path";
 import { z } from "zod";
 import { json } from "../http/responses.ts";
 import { type Ask, readJsonBody } from "./ask.ts";
+import { inside } from "./boundary.ts";
 import { ApiError, badField, readFields } from "./errors.ts";
 
 const modes = z.looseObject({ mode: z.enum(["abort", "wait", "keep"]).default("abort") });
@@ -69,13 +68,17 @@ export async function collectiveRpc({ backend, request, store }: Ask): Promise<R
   if (!method) throw new ApiError(400, "Name a method.", { type: "Bad Request" });
   if (method !== "reload_weights") throw badField("method", `Only reload_weights is served, not ${method}.`);
   const path = kwargs?.weights_path;
-  await backend.reload(path ? await inside(store, path) : undefined);
+  await backend.reload(path ? await inside(store, path, backend.folder) : undefined);
   return json({ results: [null] });
 }
 
 export async function loadAdapter({ backend, request, store }: Ask): Promise<Response> {
   const asked = readFields(loadSchema, await readJsonBody(request));
-  await backend.loadAdapter(asked.lora_name, await inside(store, asked.lora_path), asked.load_inplace ?? false);
+  await backend.loadAdapter(
+    asked.lora_name,
+    await inside(store, asked.lora_path, backend.folder),
+    asked.load_inplace ?? false,
+  );
   return text(`Success: adapter '${asked.lora_name}' is loaded.`);
 }
 
@@ -83,22 +86,6 @@ export async function unloadAdapter({ backend, request }: Ask): Promise<Response
   const { lora_name: name } = readFields(unloadSchema, await readJsonBody(request));
   await backend.unloadAdapter(name);
   return text(`Success: adapter '${name}' is gone.`);
-}
-
-/** The real place of a path, which must lie in the store. */
-async function inside(store: string | undefined, path: string): Promise<string> {
-  if (store === undefined) {
-    throw new ApiError(403, "This server loads no weights: start it with --store and a folder that holds them.");
-  }
-  const root = await realpath(store);
-  const named = resolve(root, path);
-  const real = await realpath(named).catch(() => undefined);
-  const way = relative(root, real ?? named);
-  if (way === ".." || way.startsWith(`..${sep}`) || resolve(way) === way) {
-    throw new ApiError(403, "That path leaves the server's store.");
-  }
-  if (real === undefined) throw new ApiError(404, `There is no ${way} in the server's store.`);
-  return real;
 }
 
 function text(words: string): Response {

@@ -1,12 +1,13 @@
 /** Environments over HTTP: the episode that is played there is the one that is played here, over any link; and what is refused. */
+import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { imagesOf, type Message } from "../core/message.ts";
 import { mixSeed } from "../core/seed.ts";
 import type { Env, Step } from "../envs/env.ts";
-import { listEnvs, makeEnv, type Options, register } from "../envs/registry.ts";
+import { isRegistered, makeEnv, type Options, register } from "../envs/registry.ts";
 import { packParcel, unpackParcel } from "../envs/remote-wire.ts";
 import { builtinAgent } from "../rollout/builtin-agents.ts";
 import { faultyEnv } from "../rollout/faulty-env.ts";
@@ -15,7 +16,7 @@ import type { EnvironmentsOptions } from "./environments.ts";
 import { type ServeOptions, type ServeServer, startServer } from "./server.ts";
 import { badLink } from "./test-link.ts";
 
-if (!listEnvs().some(({ id }) => id === "faulty")) register(faultyEnv);
+if (!isRegistered("faulty")) register(faultyEnv);
 
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {
@@ -252,6 +253,25 @@ describe("a server of environments", () => {
     const { url } = await serve({ names: ["all"] });
     const answer = await post(url, "/connect", { env_config: { env: "remote", url: "http://127.0.0.1:1" } });
     expect(answer.status).toBe(400);
+  });
+
+  test.each([["frozen_lake"], ["all"]])("under %s no name leads to a file: nothing of it is run", async (served) => {
+    const folder = await mkdtemp(join(tmpdir(), "saccade-env-"));
+    open.push({ close: () => rm(folder, { recursive: true, force: true }) });
+    const [file, mark] = [join(folder, "evil.mjs"), join(folder, "was-run")];
+    await writeFile(file, `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(mark)}, "");`);
+    const { url } = await serve({ names: [served] });
+    const from = relative(process.cwd(), file);
+    const names = [`frozen_lake/../${from}`, `frozen_lake/../${from}#easy`, `frozen_lake/${file}`, file, `./${from}`];
+    expect((await post(url, "/connect", { env_config: { env: "frozen_lake/no_such" } })).status).toBe(400);
+    for (const env of [...names, "frozen_lake/a/b", "frozen_lake/", "frozen_lake\u0000.mjs", ["frozen_lake"]]) {
+      const answer = await post(url, "/connect", { env_config: { env } });
+      expect([env, answer.status, answer.text]).toEqual([env, 400, expect.stringContaining("env_config.env")]);
+    }
+    expect(existsSync(mark)).toBe(false);
+    expect((await post(url, "/connect", { env_config: { env: "maze_2d/hard" } })).status).toBe(
+      served === "all" ? 200 : 400,
+    );
   });
 
   test("wants its key on every route but /health, and a client brings it along", async () => {

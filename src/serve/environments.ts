@@ -8,7 +8,7 @@ import { z } from "zod";
 import { ConfigError, DataError, EnvError, SaccadeError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
 import { isPath } from "../envs/load.ts";
-import { listEnvs } from "../envs/registry.ts";
+import { isRegistered } from "../envs/registry.ts";
 import { MORE_METHODS, type Parcel, packMessages, packParcel, packStep, unpackParcel } from "../envs/remote-wire.ts";
 import { HttpError } from "../http/errors.ts";
 import { refuseFiles } from "../http/foreign.ts";
@@ -38,8 +38,10 @@ export type EnvironmentsOptions = {
 /** A call brings words, never pictures. */
 const MOST_BYTES = 4 * 1024 * 1024;
 const seed = z.int().min(0);
+/** It was parsed, so it is JSON. */
+const anything = z.record(z.string(), z.unknown()).transform((fields) => fields as JsonObject);
 const connectSchema = z.object({
-  env_config: z.record(z.string(), z.json()).default({}),
+  env_config: anything.default({}),
   seed: seed.nullish(),
   /** The same key is the same session. */
   key: z.string().min(1).max(200).nullish(),
@@ -47,7 +49,7 @@ const connectSchema = z.object({
 const callSchema = z.object({
   session_id: z.string(),
   method: z.string(),
-  params: z.record(z.string(), z.json()).nullish(),
+  params: anything.nullish(),
   /** Counts the session's calls from 0. */
   call: z.int().min(0).nullish(),
 });
@@ -94,9 +96,8 @@ export class Environments {
       waiting = 4096,
       callSeconds = 600,
     } = options;
-    const known = new Set(listEnvs().map(({ id }) => baseOf(id)));
     for (const name of names) {
-      if (name !== "all" && !isPath(name) && !known.has(baseOf(name))) {
+      if (name !== "all" && !isPath(name) && !isRegistered(baseOf(name))) {
         throw new ConfigError(`There is no environment "${name}" to serve; saccade envs lists them.`);
       }
     }
@@ -215,17 +216,18 @@ export class Environments {
     }
   }
 
-  /** The name as the server was told it, so that a request can load no other file. */
+  /**
+   * A name as the server was told it, or a registered id below one of those, so that a request can load no file. `all` leaves out what is served
+   * elsewhere: that is not fetched for others.
+   */
   #allowed(named: unknown): string {
     const [only] = this.#names;
     if (named === undefined && this.#names.length === 1 && only !== undefined && only !== "all") return only;
-    const isServed =
-      typeof named === "string" &&
-      this.#names.some((name) => {
-        if (name === "all") return isBuiltin(named);
-        return name === named || (!isPath(name) && !name.includes("/") && name === baseOf(named));
-      });
-    if (isServed) return named;
+    if (typeof named === "string") {
+      if (this.#names.includes(named)) return named;
+      const covers = (name: string) => (name === "all" ? baseOf(named) !== "remote" : name === baseOf(named));
+      if (this.#names.some(covers) && isId(named)) return named;
+    }
     throw new ConfigError(`env_config.env names one of: ${this.#names.join(", ")}; got ${JSON.stringify(named)}.`);
   }
 
@@ -289,9 +291,9 @@ export class Environments {
 
 const baseOf = (name: string) => name.split("/")[0] as string;
 
-/** What is served elsewhere is not fetched for others. */
-function isBuiltin(name: string): boolean {
-  return !isPath(name) && baseOf(name) !== "remote" && listEnvs().some(({ id }) => baseOf(id) === baseOf(name));
+/** The whole name: what only begins like an id may end as a file. An id and a difficulty, without a dot, are never one. */
+function isId(name: string): boolean {
+  return /^[a-z0-9_-]+(\/[a-z0-9_-]+)?$/.test(name) && isRegistered(baseOf(name));
 }
 
 async function answer(work: Promise<Parcel>): Promise<Response> {

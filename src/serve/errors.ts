@@ -1,5 +1,5 @@
 /** Failures as vLLM words them: `{"error": {message, type, param, code}}`. Schema errors are 400 "Bad Request" and name the field; the others carry a type. */
-import type { z } from "zod";
+import { z } from "zod";
 import { errorMessage, SaccadeError } from "../core/errors.ts";
 import { EngineError } from "../engine/errors.ts";
 import { HttpError } from "../http/errors.ts";
@@ -42,6 +42,18 @@ export function schemaError({ issues }: z.core.$ZodError, where = "body"): ApiEr
     param: path,
   });
 }
+
+/** A list whose first wrong element is told and no other: a million wrong ones would be a million issues. */
+function listOf<T>(what: string, is: (value: unknown) => boolean) {
+  return z.custom<unknown[]>(Array.isArray, "expected a list").transform((list, context): T[] => {
+    const wrong = list.findIndex((value) => !is(value));
+    if (wrong >= 0) context.addIssue({ code: "custom", message: `expected ${what}`, path: [wrong] });
+    return list as T[];
+  });
+}
+
+export const integers = listOf<number>("a whole number", Number.isSafeInteger);
+export const texts = listOf<string>("text", (value) => typeof value === "string");
 
 /** Reads `value` by `schema`; fields that it does not know are ignored, as vLLM does. */
 export function readFields<S extends z.ZodType>(schema: S, value: unknown, where = "body"): z.output<S> {

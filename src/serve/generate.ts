@@ -16,19 +16,19 @@ import {
 } from "./ask.ts";
 import type { Backend, Generated } from "./backend.ts";
 import { promptLogprobs, sampledFirst, stopReason } from "./chat.ts";
-import { ApiError, badField, readFields } from "./errors.ts";
+import { ApiError, badField, integers, readFields, texts } from "./errors.ts";
 import { readSampling, samplingFields, type Wanted } from "./sampling.ts";
 import { AnswerText } from "./text.ts";
 
 const flag = z.boolean().nullish();
 const place = z.looseObject({ offset: z.int().min(0), length: z.int().min(1) });
 const featuresSchema = z.looseObject({
-  mm_hashes: z.record(z.string(), z.array(z.string())),
+  mm_hashes: z.record(z.string(), texts),
   mm_placeholders: z.record(z.string(), z.array(place)),
   kwargs_data: z.record(z.string(), z.array(z.string().nullable())).nullish(),
 });
 const schema = z.looseObject({
-  token_ids: z.array(z.int()).min(1),
+  token_ids: integers.refine((ids) => ids.length > 0, "expected at least one id"),
   sampling_params: z.looseObject({}),
   model: z.string().nullish(),
   request_id: z.string().nullish(),
@@ -57,7 +57,7 @@ export async function answerGenerate({ backend, request }: Ask): Promise<Respons
   }
   if (asked.content_parts)
     throw badField("content_parts", "Render first and send features: content_parts are not served.");
-  const images = asked.features ? backend.pictures.spans(asked.features) : [];
+  const images = asked.features ? await backend.pictures.spans(asked.features) : [];
   const prompt: ModelInput = { ids: Int32Array.from(asked.token_ids), images };
   checkPrompt(prompt, backend);
   if (params.prompt_logprobs && params.prompt_logprobs > 0) {

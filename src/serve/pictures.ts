@@ -3,6 +3,7 @@
  * names are the client's, so tensors are told apart by their content.
  */
 import { createHash } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import { DataError } from "../core/errors.ts";
 import { Image } from "../core/image.ts";
 import type { Features, ImageSpan } from "../core/model-input.ts";
@@ -15,7 +16,9 @@ import { ApiError } from "./errors.ts";
 const UNSEEN = new Image(1, 1, new Uint8Array(3));
 /** Of a processed value; real ones are a few units. */
 const MOST_PIXEL = 1000;
-const MOST_BYTES = 512 * 1024 * 1024;
+/** 1000 as a 32-bit float; its upper half is 1000 as a bfloat16. */
+const MOST_BITS = 0x447a0000;
+const MOST_BYTES = 256 * 1024 * 1024;
 
 export type WireFeatures = {
   readonly mm_hashes: Readonly<Record<string, readonly string[]>>;
@@ -38,18 +41,21 @@ export class Pictures {
     this.#bytes = 0;
   }
 
-  spans({ mm_hashes: hashes, mm_placeholders: places, kwargs_data: data }: WireFeatures): ImageSpan[] {
+  async spans({ mm_hashes: hashes, mm_placeholders: places, kwargs_data: data }: WireFeatures): Promise<ImageSpan[]> {
     const other = Object.keys(places).find((kind) => kind !== "image");
     if (other !== undefined) throw new DataError(`Features of ${other} are not served, only of image.`);
-    const spans = (places.image ?? []).map(({ offset, length }, i): ImageSpan => {
+    const spans: ImageSpan[] = [];
+    for (const [i, { offset, length }] of (places.image ?? []).entries()) {
       const name = hashes.image?.[i];
       if (name === undefined) throw new DataError(`Picture ${i} has a place but no hash.`);
       const sent = data?.image?.[i];
+      // Others are answered between two pictures.
+      if (sent !== undefined && sent !== null) await setImmediate();
       const features = sent === undefined || sent === null ? this.#known.get(name) : this.#take(name, sent);
       // As vLLM: the client sends it again, with its data.
       if (features === undefined) throw new ApiError(500, `Picture ${name} is not known here: send its kwargs_data.`);
-      return { start: offset, length, image: UNSEEN, features };
-    });
+      spans.push({ start: offset, length, image: UNSEEN, features });
+    }
     return spans.sort((a, b) => a.start - b.start);
   }
 
@@ -78,28 +84,28 @@ export class Pictures {
 /** Numbers that no picture has would leave the model without a distribution: a fault of the request, found before it is served. */
 function checkPixels({ dtype, data }: Features): void {
   if (dtype === "uint8") return;
-  const words = new Uint8Array(data).buffer;
-  const values =
-    dtype === "float32" ? new Float32Array(words) : Float32Array.from(new Uint16Array(words), fromBfloat16);
-  if (values.some((value) => !(Math.abs(value) <= MOST_PIXEL))) {
+  const buffer = new Uint8Array(data).buffer;
+  // Without its sign, a number's bits are in the order of its size, and infinities and NaN come last.
+  const [words, most] =
+    dtype === "float32" ? [new Uint32Array(buffer), MOST_BITS] : [new Uint16Array(buffer), MOST_BITS >>> 16];
+  const size = dtype === "float32" ? 0x7fffffff : 0x7fff;
+  for (let i = 0; i < words.length; i++) {
+    if (((words[i] as number) & size) <= most) continue;
     throw new DataError(`Processed pixels lie between −${MOST_PIXEL} and ${MOST_PIXEL}; these do not.`);
   }
 }
 
-const bits = new DataView(new ArrayBuffer(4));
-function fromBfloat16(word: number): number {
-  bits.setUint32(0, word << 16);
-  return bits.getFloat32(0);
-}
-
 /** The features of a rendered prompt; null where it has no picture. */
-export function wireFeatures(images: readonly ImageSpan[], processor: ImageProcessor) {
+export async function wireFeatures(images: readonly ImageSpan[], processor: ImageProcessor) {
   if (images.length === 0) return null;
-  const items = images.map(({ image }) => {
+  const items: string[] = [];
+  for (const { image } of images) {
+    // Others are answered between two pictures.
+    await setImmediate();
     const { patches, gridH, gridW } = processor.preprocess(image);
     const data = new Uint8Array(patches.buffer, patches.byteOffset, patches.byteLength);
-    return encodeFeatures({ hash: image.hash, grid: [1, gridH, gridW], dtype: "float32", data });
-  });
+    items.push(encodeFeatures({ hash: image.hash, grid: [1, gridH, gridW], dtype: "float32", data }));
+  }
   return {
     mm_hashes: { image: images.map(({ image }) => image.hash) },
     mm_placeholders: { image: images.map(({ start, length }) => ({ offset: start, length })) },

@@ -22,14 +22,14 @@ export async function renderChatRequest({ backend, request }: Ask): Promise<Resp
   const body = await readJsonBody(request);
   const asked = readFields(chatSchema, body);
   const model = backend.resolve(asked.model);
-  const prompt = await renderChat(asked, backend);
+  const prompt = await renderChat(asked, backend, request);
   const wanted = readChatSampling(asked, backend, prompt);
   const logprobs = asked.logprobs ? (asked.top_logprobs ?? 0) : undefined;
   const { tokenizer, processor } = backend.chat;
   return json({
     ...rendered(`chatcmpl-${newId(request)}`, model, prompt, body),
     token_offsets: wantsOffsets(body) && prompt.images.length === 0 ? offsets(prompt.ids, tokenizer) : null,
-    features: wireFeatures(prompt.images, processor),
+    features: await wireFeatures(prompt.images, processor),
     sampling_params: samplingParams(asked, wanted, logprobs, asked.prompt_logprobs),
   });
 }
@@ -39,7 +39,8 @@ export async function renderCompletionRequest({ backend, request }: Ask): Promis
   const asked = readFields(completionSchema, body);
   const model = backend.resolve(asked.model);
   const id = newId(request);
-  const answers = readPrompts(asked, backend).map((prompt, i) => ({
+  const prompts = await readPrompts(asked, backend, request);
+  const answers = prompts.map((prompt, i) => ({
     ...rendered(`cmpl-${id}-${i}`, model, prompt, body),
     token_offsets:
       wantsOffsets(body) && typeof asked.prompt === "string" ? offsets(prompt.ids, backend.chat.tokenizer) : null,

@@ -2,10 +2,12 @@
 import { randomInt } from "node:crypto";
 import { z } from "zod";
 import type { SamplingParams } from "../engine/engine.ts";
-import { badField } from "./errors.ts";
+import { badField, integers, texts } from "./errors.ts";
 
 const MOST_LOGPROBS = 20;
 const MOST_CHOICES = 16_384;
+/** Each is looked for after every token. */
+export const MOST_STOPS = 256;
 
 const number = z.number().nullish();
 const whole = z.int().nullish();
@@ -19,8 +21,8 @@ export const samplingFields = {
   top_k: whole,
   min_p: number,
   seed: z.union([z.int(), z.number()]).nullish(),
-  stop: z.union([z.string(), z.array(z.string())]).nullish(),
-  stop_token_ids: z.array(z.int()).nullish(),
+  stop: z.union([z.string(), texts]).nullish(),
+  stop_token_ids: integers.nullish(),
   ignore_eos: flag,
   max_tokens: whole,
   min_tokens: whole,
@@ -28,11 +30,11 @@ export const samplingFields = {
   frequency_penalty: number,
   repetition_penalty: number,
   logit_bias: z.record(z.string(), z.number()).nullish(),
-  bad_words: z.array(z.string()).nullish(),
-  allowed_token_ids: z.array(z.int()).nullish(),
+  bad_words: texts.nullish(),
+  allowed_token_ids: integers.nullish(),
   structured_outputs: z.unknown().optional(),
   response_format: z.unknown().optional(),
-  logprob_token_ids: z.array(z.int()).nullish(),
+  logprob_token_ids: integers.nullish(),
   skip_special_tokens: flag,
   include_stop_str_in_output: flag,
   detokenize: flag,
@@ -99,6 +101,8 @@ export function readSampling(request: SamplingRequest, context: SamplingContext)
     throw badField("max_tokens", `max_tokens is ${most}, but the model's context has ${contextLength}.`);
   }
   const stop = [request.stop ?? []].flat().filter((text) => text !== "");
+  if (stop.length > MOST_STOPS)
+    throw badField("stop", `At most ${MOST_STOPS} stop strings are looked for, got ${stop.length}.`);
   const eos = request.ignore_eos === true ? [] : context.eos;
   const stopIds = [...new Set([...eos, ...(request.stop_token_ids ?? [])])];
   return {

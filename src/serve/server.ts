@@ -27,6 +27,8 @@ export type ServeOptions = (BackendOptions | { readonly folder?: undefined }) & 
   /** Default 0: any free one. */
   readonly port?: number;
   readonly key?: string;
+  /** DNS names under which others reach it; see `Guard`. */
+  readonly allowHosts?: readonly string[];
   /** Weights that requests name are loaded from inside this folder only; absent: none are. */
   readonly store?: string;
   readonly environments?: EnvironmentsOptions;
@@ -91,7 +93,9 @@ export async function startServer(options: ServeOptions): Promise<ServeServer> {
   if (options.folder === undefined && options.environments === undefined) {
     throw new ConfigError("There is nothing to serve: name a model, environments, or both.");
   }
-  const guard = new Guard({ host, called: { word: "key", flag: "--api-key-file" }, ...(key !== undefined && { key }) });
+  const { allowHosts: names = [] } = options;
+  const called = { word: "key", flag: "--api-key-file" };
+  const guard = new Guard({ host, names, called, ...(key !== undefined && { key }) });
   const environments = options.environments && new Environments(options.environments);
   const backend = options.folder === undefined ? undefined : await Backend.open(options);
   const root = store === undefined ? undefined : resolve(store);
@@ -115,8 +119,8 @@ export async function startServer(options: ServeOptions): Promise<ServeServer> {
   };
 }
 
-function openTinker({ engine, chat, folder, name, contextLength }: Backend, store: string): Promise<Tinker> {
-  return Tinker.open({ engine, chat, folder, name, contextLength, store });
+function openTinker({ engine, chat, desk, folder, name, contextLength }: Backend, store: string): Promise<Tinker> {
+  return Tinker.open({ engine, chat, desk, folder, name, contextLength, store });
 }
 
 async function serve(request: HttpRequest, served: Served): Promise<Response> {

@@ -1,4 +1,5 @@
 /** For tests: the server that is assailed, in a process of its own. Says its address, then collects garbage when asked to. */
+import "../../worlds/register.ts";
 import { serveTiny } from "./test-serve.ts";
 
 // Few pictures are kept, so that what is kept is soon full and what leaks shows.

@@ -170,11 +170,16 @@ const SMALL_PNG = encodePng(
 
 /** A PNG whose header promises `side × side` pixels, and whose data is a small file of that much nothing, or none. */
 function bomb(side: number, filled: boolean): Buffer {
+  return pngOf(side, side, filled ? deflateSync(Buffer.alloc(64 * 1024 * 1024)) : deflateSync(Buffer.alloc(10)));
+}
+
+/** A PNG of this header and these packed pixels, whether they agree or not. */
+export function pngOf(width: number, height: number, packed: Uint8Array, interlaced = false): Buffer {
   const head = Buffer.alloc(13);
-  head.writeUInt32BE(side, 0);
-  head.writeUInt32BE(side, 4);
-  head.set([8, 2, 0, 0, 0], 8);
-  const data = filled ? deflateSync(Buffer.alloc(64 * 1024 * 1024)) : deflateSync(Buffer.alloc(10));
+  head.writeUInt32BE(width, 0);
+  head.writeUInt32BE(height, 4);
+  head.set([8, 2, 0, 0, interlaced ? 1 : 0], 8);
+  const data = Buffer.from(packed);
   return Buffer.concat([
     SMALL_PNG.subarray(0, 8),
     chunk("IHDR", head),
@@ -204,7 +209,7 @@ function crc32(bytes: Buffer): number {
 const BOMBS = [bomb(20_000, true), bomb(60_000, false), bomb(8192, true), bomb(0, false), bomb(0xffffffff, false)];
 
 /** Bytes with a few of them changed, cut, doubled or put elsewhere. */
-function mutate(bytes: Uint8Array, random: NumpyRandom): Buffer<ArrayBuffer> {
+export function mutate(bytes: Uint8Array, random: NumpyRandom): Buffer<ArrayBuffer> {
   const copy = Buffer.from(bytes);
   switch (random.integers(0, 4)) {
     case 0:
@@ -318,7 +323,11 @@ const MEANT = "send its kwargs_data";
 export type Outcome = { readonly faults: string[]; readonly refused: Record<string, number>; answered: number };
 
 /** Sends them, so many at a time; a fault is an answer of 5xx, one without words, or none. */
-export async function assail(url: string, requests: Iterable<Hostile>, atOnce = 24): Promise<Outcome> {
+export async function assail(
+  url: string,
+  requests: Iterable<Hostile>,
+  { atOnce = 24, headers = {} }: { readonly atOnce?: number; readonly headers?: Readonly<Record<string, string>> } = {},
+): Promise<Outcome> {
   const outcome: Outcome = { faults: [], refused: {}, answered: 0 };
   const iterator = requests[Symbol.iterator]();
   const worker = async () => {
@@ -328,7 +337,7 @@ export async function assail(url: string, requests: Iterable<Hostile>, atOnce = 
     const signal = AbortSignal.timeout(120_000);
     const answer = await fetch(`${url}${path}`, {
       method: "POST",
-      headers: { "content-type": type },
+      headers: { ...headers, "content-type": type },
       body,
       signal,
     }).catch((error: unknown) => ({ status: 0, ok: false, text: async () => String(error) }));
@@ -356,11 +365,14 @@ function wordsOf(text: string): string {
 }
 
 /** What the render route says of a picture, for features to be spoiled. */
-export async function renderedPicture(url: string): Promise<{ features: string; ids: number[] }> {
+export async function renderedPicture(
+  url: string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<{ features: string; ids: number[] }> {
   const body = JSON.stringify({
     messages: [look(`data:image/png;base64,${Buffer.from(SMALL_PNG).toString("base64")}`)],
   });
-  const headers = { "content-type": JSON_TYPE };
+  const headers = { ...more, "content-type": JSON_TYPE };
   const answer = await fetch(`${url}/v1/chat/completions/render`, { method: "POST", headers, body });
   const { token_ids: ids, features } = (await answer.json()) as {
     token_ids: number[];

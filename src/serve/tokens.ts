@@ -2,12 +2,12 @@
 import { z } from "zod";
 import { json } from "../http/responses.ts";
 import { type Ask, readJsonBody } from "./ask.ts";
-import { chatSchema, renderChat } from "./chat.ts";
-import { readFields } from "./errors.ts";
+import { chatSchema, renderIds } from "./chat.ts";
+import { ApiError, integers, readFields } from "./errors.ts";
 
 const flag = z.boolean().nullish();
 const textSchema = z.looseObject({ prompt: z.string(), model: z.string().nullish(), return_token_strs: flag });
-const idsSchema = z.looseObject({ tokens: z.array(z.int().min(0)), model: z.string().nullish() });
+const idsSchema = z.looseObject({ tokens: integers, model: z.string().nullish() });
 
 export async function answerTokenize({ backend, request }: Ask): Promise<Response> {
   const body = await readJsonBody(request);
@@ -16,8 +16,8 @@ export async function answerTokenize({ backend, request }: Ask): Promise<Respons
   const asked = isChat ? readFields(chatSchema, body) : readFields(textSchema, body);
   backend.resolve(asked.model);
   const ids = isChat
-    ? (await renderChat(readFields(chatSchema, body), backend)).ids
-    : tokenizer.encode(readFields(textSchema, body).prompt);
+    ? (await renderIds(readFields(chatSchema, body), backend, request)).ids
+    : ((await backend.desk.encode([readFields(textSchema, body).prompt], request.signal))[0] as Int32Array);
   return json({
     count: ids.length,
     max_model_len: backend.contextLength,
@@ -29,5 +29,12 @@ export async function answerTokenize({ backend, request }: Ask): Promise<Respons
 export async function answerDetokenize({ backend, request }: Ask): Promise<Response> {
   const { tokens, model } = readFields(idsSchema, await readJsonBody(request));
   backend.resolve(model);
+  const wrong = tokens.findIndex((id) => id < 0);
+  if (wrong >= 0) {
+    throw new ApiError(400, `body.tokens.${wrong}: an id is 0 or more`, {
+      type: "Bad Request",
+      param: `body.tokens.${wrong}`,
+    });
+  }
   return json({ prompt: backend.chat.tokenizer.decode(tokens) });
 }

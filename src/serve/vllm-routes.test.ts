@@ -1,7 +1,8 @@
 /** vLLM's render, generate and control routes: what a trainer relies on between and during steps. The wire itself is compared with vLLM in vllm.test.ts. */
-import { mkdir, symlink } from "node:fs/promises";
+import { cp, mkdir, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { temporaryFolder } from "../model/test-folder.ts";
 import { dataUri } from "./test-requests.ts";
 import { createServable, type Served, serveTiny, writeAdapter } from "./test-serve.ts";
 
@@ -177,6 +178,48 @@ describe("weights", () => {
       await post("/collective_rpc", { method: "reload_weights", kwargs: { weights_path: path } }, 403);
     },
   );
+
+  describe("that reach out of the store from inside it are refused", () => {
+    let outside = "";
+    beforeAll(async () => {
+      outside = await temporaryFolder();
+      await createServable(join(outside, "model"), 3);
+      const engine = served.engine;
+      await writeAdapter(engine, join(outside, "model"), join(served.root, "of another"));
+      await cp(join(served.root, "other"), join(served.root, "linked"), { recursive: true });
+      await rm(join(served.root, "linked", "model.safetensors"));
+      await symlink(join(outside, "model", "model.safetensors"), join(served.root, "linked", "model.safetensors"));
+      await writeAdapter(engine, join(served.root, "other"), join(served.root, "of other"));
+      // Links that stay inside are how hubs keep their files.
+      await cp(join(served.root, "adapter"), join(served.root, "linked inside"), { recursive: true });
+      await rm(join(served.root, "linked inside", "adapter_model.safetensors"));
+      const weights = "adapter_model.safetensors";
+      await symlink(join("..", "adapter", weights), join(served.root, "linked inside", weights));
+    });
+    afterAll(() => rm(outside, { recursive: true, force: true }));
+
+    test("a linked file", async () => {
+      const refused = await post<{ error: { message: string } }>(
+        "/collective_rpc",
+        { method: "reload_weights", kwargs: { weights_path: "linked" } },
+        403,
+      );
+      expect(refused.error.message).toContain("linked/model.safetensors is a link");
+    });
+
+    test("an adapter whose base model is elsewhere", async () => {
+      const asked = { lora_name: "y", lora_path: "of another" };
+      const refused = await post<{ error: { message: string } }>("/v1/load_lora_adapter", asked, 403);
+      expect(refused.error.message).toContain("base model of of another");
+    });
+
+    test("but links and base models inside it load", async () => {
+      for (const path of ["of other", "linked inside"]) {
+        await post("/v1/load_lora_adapter", { lora_name: path, lora_path: path });
+        await post("/v1/unload_lora_adapter", { lora_name: path });
+      }
+    });
+  });
 
   test("without a store nothing can be loaded, and workers can be told nothing else", async () => {
     await post("/collective_rpc", { method: "save_sharded_state" }, 400);

@@ -386,3 +386,49 @@ print(json.dumps([m.model_id, m.seq_id, m.loss_fn, dict(m.loss_fn_config), m.for
     ]);
   });
 });
+
+describe("a server that sends us elsewhere", () => {
+  test("gets an error that names the place, and the place neither request nor key", async () => {
+    const seen: unknown[] = [];
+    const elsewhere = createServer((request, response) => {
+      seen.push(request.headers);
+      response.end("{}");
+    });
+    await new Promise<void>((done) => elsewhere.listen(0, "127.0.0.1", done));
+    const target = `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}`;
+    const here = createServer((request, response) => {
+      response.writeHead(307, { location: `${target}${request.url}` }).end();
+    });
+    await new Promise<void>((done) => here.listen(0, "127.0.0.1", done));
+    const rest = new RestClient({ base_url: `http://127.0.0.1:${(here.address() as AddressInfo).port}`, api_key: KEY });
+    await expect(rest.listSessions()).rejects.toThrow(new RegExp(`redirect to ${target}, which is not followed`));
+    expect(seen).toEqual([]);
+    for (const server of [here, elsewhere]) server.close();
+  });
+});
+
+test("a sample that is given up is cancelled at the server", async () => {
+  const ends: Promise<unknown>[] = [];
+  const open = served.engine.sampler.bind(served.engine);
+  served.engine.sampler = async (folder) => {
+    const sampler = await open(folder);
+    const sample = sampler.sample.bind(sampler);
+    sampler.sample = (prompt, params, context) => {
+      const result = sample(prompt, params, context);
+      if (params.maxTokens > 100) ends.push(result.catch(String));
+      return result;
+    };
+    return sampler;
+  };
+  const service = clientOf();
+  const sampler = await service.createSamplingClient({ base_model: "policy" });
+  const stop = new AbortController();
+  const params = { max_tokens: 900, stop: [] };
+  const options = { num_samples: 64, signal: stop.signal };
+  const drawing = sampler.sample(ModelInput.fromInts([40, 41, 42]), params, options).catch(String);
+  while (ends.length < 64) await new Promise((done) => setTimeout(done, 5));
+  stop.abort(new Error("enough"));
+  expect(await drawing).toContain("enough");
+  expect((await Promise.all(ends)).filter((end) => String(end).includes("cancelled")).length).toBeGreaterThan(32);
+  await service.close();
+});

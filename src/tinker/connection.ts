@@ -29,6 +29,8 @@ export type ClientConfig = {
   readonly saccade?: Readonly<Record<string, unknown>>;
 };
 
+type DynamicConfig = { readonly sample_cancel_enabled?: boolean };
+
 export type Ask = {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
   /** JSON, or protobuf as bytes. */
@@ -51,6 +53,7 @@ export class Connection {
   readonly #patience: number;
   #config: Promise<ClientConfig> | undefined;
   #dynamic = false;
+  #cancels = false;
   #jwt: { readonly token: string; readonly until: number } | undefined;
   #form: Promise<"protobuf" | "json"> | undefined;
 
@@ -113,6 +116,7 @@ export class Connection {
           ms: POLL_MS,
         });
       } catch (error) {
+        if (error instanceof TinkerError) throw error;
         signal?.throwIfAborted();
         if (isTimeout(error)) continue;
         this.#checkPatience(lastSeen, error);
@@ -137,6 +141,12 @@ export class Connection {
     }
   }
 
+  /** Nobody waits for a sample any more: servers that can are told to stop it. */
+  cancel(request: string): void {
+    if (!this.#cancels) return;
+    void this.#fetch("cancel_future", { body: { request_id: request }, ms: REQUEST_MS }).catch(() => {});
+  }
+
   /** Files of an export have addresses of their own, without a key. */
   async download(url: string): Promise<Uint8Array> {
     const answer = await fetch(url);
@@ -149,6 +159,9 @@ export class Connection {
     const config = readJson<ClientConfig>("client/config", await this.#send("client/config", asked));
     const dynamic = await this.#fetch("client/dynamic_config", { ...asked, ms: REQUEST_MS }).catch(() => undefined);
     this.#dynamic = dynamic !== undefined && dynamic.status < 300;
+    const { sample_cancel_enabled: cancels } =
+      this.#dynamic && dynamic ? readJson<DynamicConfig>("client/dynamic_config", dynamic) : {};
+    this.#cancels = cancels === true;
     if (config.pjwt_auth_enabled === true) await this.#login();
     return config;
   }
@@ -201,6 +214,7 @@ export class Connection {
       try {
         return await work();
       } catch (error) {
+        if (error instanceof TinkerError) throw error;
         this.#checkPatience(started, error);
         await pause(backoff(failures));
       }
@@ -231,8 +245,18 @@ export class Connection {
         ...headers,
       },
       ...(method !== "GET" && { body: data }),
+      // Following would take the key to wherever the answer points.
+      redirect: "manual",
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
     });
+    const elsewhere = response.headers.get("location");
+    if (response.status >= 300 && response.status < 400 && elsewhere !== null) {
+      await response.body?.cancel();
+      throw new APIStatusError(
+        response.status,
+        `${this.url} answers ${route} with a redirect to ${new URL(elsewhere, response.url).origin}, which is not followed: the key is for ${this.url} alone. Set base_url to the server's own address.`,
+      );
+    }
     return {
       status: response.status,
       type: response.headers.get("content-type") ?? "",

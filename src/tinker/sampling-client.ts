@@ -65,7 +65,11 @@ export class SamplingClient {
     );
     if (typeof submitted.request_id !== "string")
       throw new TinkerError("The server's answer to asample has no request_id.");
-    const found = await connection.retrieve(submitted.request_id, "Sample", signal);
+    const { request_id: request } = submitted;
+    const found = await connection.retrieve(request, "Sample", signal).catch((error: unknown) => {
+      if (signal?.aborted) connection.cancel(request);
+      throw error;
+    });
     const response = "protobuf" in found ? decodeSamples(found.protobuf) : readSamplesJson(found.json);
     const { sample_sequence_ids: ids } = submitted;
     if (!ids) return response;

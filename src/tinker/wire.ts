@@ -6,11 +6,17 @@ const FIXED64 = 1;
 const BYTES = 2;
 const FIXED32 = 5;
 
+/** Of a message with all that is inside it: a batch of a thousand datums has some hundred thousand. An empty one takes two bytes, and a hundred in memory. */
+const MOST_FIELDS = 2 ** 19;
+
 /** A field's raw values in the order they came. */
 export class Fields {
   readonly #values = new Map<number, (bigint | Uint8Array)[]>();
+  readonly #room: { left: number };
 
-  constructor(bytes: Uint8Array) {
+  /** `inside`: the message that this one is part of. */
+  constructor(bytes: Uint8Array, inside?: Fields) {
+    this.#room = inside === undefined ? { left: MOST_FIELDS } : inside.#room;
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     let at = 0;
     const need = (count: number) => {
@@ -27,6 +33,7 @@ export class Fields {
       throw new DataError("Protobuf: a number takes more than ten bytes.");
     };
     while (at < bytes.length) {
+      this.#spend();
       const tag = varint();
       const [field, type] = [Number(tag >> 3n), Number(tag & 7n)];
       let value: bigint | Uint8Array;
@@ -85,8 +92,19 @@ export class Fields {
   messages(field: number): Fields[] {
     return (this.#values.get(field) ?? []).map((value) => {
       if (typeof value === "bigint") throw new DataError(`Protobuf: field ${field} is no message.`);
-      return new Fields(value);
+      return new Fields(value, this);
     });
+  }
+
+  /** The message of a field that has one. */
+  message(field: number): Fields {
+    return new Fields(this.bytes(field), this);
+  }
+
+  #spend(): void {
+    this.#room.left -= 1;
+    if (this.#room.left < 0)
+      throw new DataError(`Protobuf: it has more than ${MOST_FIELDS} fields; send less at a time.`);
   }
 
   /** Packed or one by one. */
@@ -99,6 +117,7 @@ export class Fields {
         number |= BigInt(byte & 127) << shift;
         shift += 7n;
         if (byte >= 128) continue;
+        this.#spend();
         found.push(Number(BigInt.asIntN(64, number)));
         [number, shift] = [0n, 0n];
       }

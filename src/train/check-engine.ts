@@ -21,7 +21,8 @@ export function checkEngine(recipe: Recipe, can: Capabilities, name: string): vo
   if (recipe.lora !== undefined && !can.lora) refuse("trains all weights and no adapters", "leave lora out");
   if (recipe.lora === undefined && !can.fullTuning)
     refuse("trains adapters only", "set lora, such as { rank: 32, alpha: 64 }");
-  if (learns && !can.losses.includes(loss)) {
+  // What an engine does not know by name goes to it as a function.
+  if (learns && !can.losses.includes(loss) && !can.losses.includes("custom")) {
     const named = loss === "custom" ? `loss "${recipe.loss.name}", a function` : `loss "${loss}"`;
     refuse(`does not know the ${named}`, `choose one of ${one(can.losses)}`);
   }

@@ -15,7 +15,7 @@ export function checkRecipe(recipe: Recipe): void {
   checkReduction(recipe.reduction);
   if (recipe.correction) checkCorrection(recipe.correction as Correction);
   recipe.filters.forEach(resolveFilter);
-  checkLoss(policyLossOf(recipe, 0));
+  checkLoss(policyLossOf(recipe, 0, recipe.turns === "split" ? { episodeOf: () => undefined } : {}));
   if (recipe.advantage.name === "maxrl" && recipe.kl?.as === "reward") {
     throw new ConfigError(
       'maxrl divides by a group\'s mean reward, which KL as reward can make negative: set kl.as to "loss", or use grpo.',

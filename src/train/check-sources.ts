@@ -6,6 +6,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { ConfigError } from "../core/errors.ts";
 import { nameOfEngine } from "../engine/registry.ts";
+import { canSlip, noSlip } from "../envs/demos.ts";
 import { makeEnv } from "../envs/registry.ts";
 import { type EnvRef, envKey } from "../envs/sources.ts";
 import { parseConfig } from "../model/config.ts";
@@ -18,7 +19,7 @@ import type { Recipe } from "./recipe.ts";
 
 export async function checkSources(recipe: Recipe): Promise<void> {
   const { model, warmStart, hub } = recipe;
-  if (typeof model === "string") await checkModel(requireModel(model), recipe);
+  if (typeof model === "string") await checkModel(await requireModel(model), recipe);
   if (hub !== undefined) checkUpload(hub.repo);
   for (const file of warmStart?.files ?? []) {
     if (!existsSync(file)) {
@@ -29,7 +30,7 @@ export async function checkSources(recipe: Recipe): Promise<void> {
   await checkDemos(warmStart?.files ?? [], data.evaluation);
   const played = warmStart !== undefined && warmStart.files.length === 0 ? data.warm : [];
   const oracles = new Set(played.flatMap(({ envs }) => envs.map(envKey)));
-  for (const [key, ref] of envsOf(data)) await tryEnv(ref, oracles.has(key));
+  for (const [key, ref] of envsOf(data)) await tryEnv(ref, oracles.has(key), (warmStart?.noise ?? 0) > 0);
 }
 
 /** What the model's `config.json` says against the recipe; weights are not looked at. */
@@ -50,15 +51,17 @@ function envsOf({ train, warm, evaluation }: RunData): Map<string, EnvRef> {
   return new Map(refs.map((ref) => [envKey(ref), ref]));
 }
 
-async function tryEnv({ env, options }: EnvRef, needsOracle: boolean): Promise<void> {
+async function tryEnv({ env, options }: EnvRef, needsOracle: boolean, noisy: boolean): Promise<void> {
   const made = await makeEnv(env, options);
   try {
     if (!needsOracle) return;
     await made.reset(0);
-    if ((await made.builtinReply?.("oracle", 0)) !== undefined) return;
-    throw new ConfigError(
-      `${env} has no oracle (a world's is solve(), an environment's builtinReply()), so a warm start can't play it: name demonstrations in warmStart.files.`,
-    );
+    if ((await made.builtinReply?.("oracle", 0)) === undefined) {
+      throw new ConfigError(
+        `${env} has no oracle (a world's is solve(), a task's answer(row), an environment's builtinReply()), so a warm start can't play it: name demonstrations in warmStart.files.`,
+      );
+    }
+    if (noisy && !(await canSlip(made))) throw new ConfigError(`${env}: ${noSlip("warmStart.noise")}`);
   } finally {
     await made.close?.();
   }

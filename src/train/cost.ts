@@ -7,14 +7,14 @@ import type { Recipe } from "./recipe.ts";
 const USUAL_TURNS = 20;
 
 /** As if every episode filled its context and met its last turn. */
-export function mostTokens(
+export async function mostTokens(
   recipe: Recipe,
   { exactLogprobs }: Pick<Capabilities, "exactLogprobs">,
   warm: number,
-): Tokens {
+): Promise<Tokens> {
   const { steps, groups, siblings, epochs, evaluate, sight, sampling, refill, refillLimit } = recipe;
   const { contextTokens, maxTokens } = sampling;
-  const turns = Math.max(1, ...recipe.envs.map(turnsOf));
+  const turns = Math.max(1, ...(await Promise.all(recipe.envs.map(turnsOf))));
   const played = steps * groups * siblings * (refill ? refillLimit : 1);
   const scorings = Number(!exactLogprobs || recipe.correction !== undefined) + Number(recipe.kl !== undefined);
   const seeds = evaluate.seeds[1] - evaluate.seeds[0] + 1;
@@ -37,9 +37,9 @@ export function billed(words: string, tokens: Tokens, bill: Bill): string {
   return `${words} ${counts}${cost === undefined ? " (set engine.prices to see dollars)" : `: $${cost.toFixed(2)}`}.`;
 }
 
-function turnsOf(source: Recipe["envs"][number]): number {
+async function turnsOf(source: Recipe["envs"][number]): Promise<number> {
   if (!("env" in source)) return USUAL_TURNS;
   const own = source.options.maxTurns;
   if (typeof own === "number") return own;
-  return listEnvs().find(({ id }) => id === source.env)?.maxTurns ?? USUAL_TURNS;
+  return (await listEnvs()).find(({ id }) => id === source.env)?.maxTurns ?? USUAL_TURNS;
 }

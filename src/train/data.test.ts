@@ -182,9 +182,9 @@ describe("What is evaluated is not trained on", () => {
 
 describe("Recipes", () => {
   test.each([
-    [{ env: "a", weight: -1 }, /envs\.0\.weight: /],
-    [{ tickets: 5 }, /envs\.0\.tickets: /],
-    [{ ticket: "a.jsonl" }, /envs\.0: a source is \{ env, options \}, \{ tickets \}/],
+    [{ env: "a", weight: -1 }, /envs\.0\.weight \(-1\): /],
+    [{ tickets: 5 }, /envs\.0\.tickets \(5\): /],
+    [{ ticket: "a.jsonl" }, /envs\.0 \(\{"ticket":"a.jsonl"\}\): a source is \{ env, options \}, \{ tickets \}/],
     [{ records: "a.jsonl" }, /envs\.0\.env: /],
   ])("with a source like %o are refused by field", (wrong, message) => {
     expect(() =>

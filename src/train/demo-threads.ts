@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
+import { compiledScripts } from "../core/cache-folder.ts";
 import { ConfigError, DataError, EnvError, errorMessage } from "../core/errors.ts";
 import type { Imitated } from "./decisions.ts";
 import type { DemoEpisode, Demos } from "./demo-player.ts";
@@ -89,5 +90,6 @@ function startWorker(workerData: DemoWorkerData): Worker {
   }
   const source = JSON.stringify(fileURLToPath(new URL("./demo-worker.ts", import.meta.url)));
   const jiti = JSON.stringify(createRequire(import.meta.url).resolve("jiti"));
-  return new Worker(`require(${jiti}).createJiti(${source})(${source})`, { eval: true, workerData });
+  const options = JSON.stringify({ fsCache: compiledScripts() });
+  return new Worker(`require(${jiti}).createJiti(${source}, ${options})(${source})`, { eval: true, workerData });
 }

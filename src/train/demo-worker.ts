@@ -4,6 +4,7 @@ import * as core from "../core/index.ts";
 import * as envs from "../envs/index.ts";
 import * as images from "../images/index.ts";
 import { chatModel, loadChat } from "../model/chat.ts";
+import "../../worlds/register.ts";
 import { DemoPlayer } from "./demo-player.ts";
 import { type DemoCall, type DemoReply, type DemoWorkerData, packBatch } from "./demo-wire.ts";
 

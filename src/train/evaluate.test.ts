@@ -73,7 +73,7 @@ describe("Evaluation in a run", () => {
       const envs = [{ env: FAULTY, options: { throws: 1, log } }];
       const evaluation = { seeds: [1, 1] as [number, number], greedy: false };
       const { metrics } = await evaluated({ envs, evaluate: evaluation, rollout: { retries } });
-      expect(metrics).toEqual({ "eval/episodes": 0, "eval/errors": 1 });
+      expect(metrics).toMatchObject({ "eval/asked": 1, "eval/episodes": 0, "eval/failed": 1, "eval/success": 0 });
       const throws = readFileSync(log, "utf8")
         .split("\n")
         .filter((line) => line === "throw").length;
@@ -86,6 +86,6 @@ describe("Evaluation in a run", () => {
     const envs = [{ env: FAULTY, options: { hangs: 1 } }];
     const evaluation = { seeds: [1, 2] as [number, number], greedy: false };
     const { metrics } = await evaluated({ envs, evaluate: evaluation, rollout: { retries: 0, episodeTimeoutMs: 50 } });
-    expect(metrics).toEqual({ "eval/episodes": 0, "eval/errors": 2 });
+    expect(metrics).toMatchObject({ "eval/asked": 2, "eval/episodes": 0, "eval/failed": 2, "eval/floor_failed": 2 });
   });
 });

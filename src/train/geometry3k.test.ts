@@ -6,7 +6,7 @@ import { readTrajectories } from "../run/trajectories.ts";
 import { type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
 import { train } from "./trainer.ts";
 
-const data = join(import.meta.dirname, "..", "envs", "golden", "geometry3k.parquet");
+const data = join(import.meta.dirname, "../../worlds/geometry3k/golden/geometry3k.parquet");
 let folder: TestFolder;
 const engine = new NativeEngine({ threads: 2 });
 beforeAll(async () => {

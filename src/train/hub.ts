@@ -3,13 +3,12 @@
  * here. `folder` is a model or adapter folder, a checkpoint, or a run, of which the best checkpoint is taken, else the latest. A run uploads while it
  * goes on (`CheckpointUploads`): whatever the hub says to that is noted and ends nothing.
  */
-import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { ConfigError, errorMessage, SaccadeError } from "../core/errors.ts";
 import { within } from "../rollout/deadline.ts";
-import { CheckpointStore } from "../run/checkpoints.ts";
+import { findModel } from "./model-folder.ts";
 import type { Recipe } from "./recipe.ts";
 
 /** The hub refused, or could not be reached. */
@@ -59,7 +58,7 @@ export async function uploadModel(options: UploadOptions): Promise<Uploaded> {
   const { repo, signal, token = process.env.HF_TOKEN ?? "" } = options;
   const hubUrl = (options.hubUrl ?? process.env.HF_ENDPOINT ?? "https://huggingface.co").replace(/\/+$/, "");
   checkUpload(repo, token);
-  const folder = await modelIn(resolve(options.folder));
+  const { path: folder } = await findModel(resolve(options.folder));
   const files = await modelFiles(folder);
   // Loaded only here: nothing else needs it, and it is large.
   const hub = await import("@huggingface/hub");
@@ -90,18 +89,6 @@ export async function uploadModel(options: UploadOptions): Promise<Uploaded> {
     const advice = refused ? `Use a token that may write to ${repo}` : "Try again";
     throw new HubError(`The hub answered ${error.statusCode}: ${error.message}. ${advice}.`);
   }
-}
-
-async function modelIn(folder: string): Promise<string> {
-  const isModel = (path: string) => ["config.json", "adapter_config.json"].some((name) => existsSync(join(path, name)));
-  const store = new CheckpointStore(folder);
-  const checkpoint = existsSync(store.folder) ? ((await store.best()) ?? (await store.latest())) : undefined;
-  const places = [folder, join(folder, "policy"), ...(checkpoint ? [join(checkpoint.path, "policy")] : [])];
-  const found = places.find(isModel);
-  if (found === undefined) {
-    throw new ConfigError(`There is no model in ${folder}: name a model folder, a checkpoint, or a run that has one.`);
-  }
-  return found;
 }
 
 async function modelFiles(folder: string): Promise<string[]> {

@@ -3,6 +3,7 @@ import type { ChatModel } from "../model/chat.ts";
 import type { Trajectory } from "../rollout/trajectory.ts";
 import { AlarmWatch } from "../run/alarms.ts";
 import type { EventKind, Metrics, RunEvent } from "../run/events.ts";
+import { type Failure, failureData, failureLines } from "../run/failures.ts";
 import type { RunFolder } from "../run/folder.ts";
 import type { TrajectoryRecord } from "../run/trajectories.ts";
 import type { Recipe } from "./recipe.ts";
@@ -12,6 +13,7 @@ export class Journal {
   readonly #run: RunFolder;
   readonly #onEvent: ((event: RunEvent) => void) | undefined;
   readonly #alarms = new AlarmWatch();
+  #failed = false;
 
   constructor(run: RunFolder, onEvent?: (event: RunEvent) => void) {
     this.#run = run;
@@ -28,6 +30,15 @@ export class Journal {
       const data = { kind: alarm.kind, level: alarm.level };
       this.#tell(this.#run.log("alarm", alarm.step, {}, { message, data }));
     }
+  }
+
+  /** The first episode of the run that failed for our reasons; how many there are is a metric. */
+  failure(failure: Failure, step: number): void {
+    if (this.#failed) return;
+    this.#failed = true;
+    this.#tell(
+      this.#run.log("failure", step, {}, { message: failureLines(failure).join("\n"), data: failureData(failure) }),
+    );
   }
 
   note(message: string, step: number): void {

@@ -69,7 +69,10 @@ export function measureGroups(groups: readonly PlayedGroup[]): Record<string, nu
     return Math.sqrt(mean(list.map((reward) => (reward - centre) ** 2)));
   });
   const dropped = groups.flatMap((group) => group.dropped);
+  const played = sum(groups.map((group) => group.trajectories.length));
   return {
+    "train/asked": played + dropped.length,
+    "train/failed": dropped.length,
     "groups/played": groups.length,
     "groups/zero_variance": share(spreads, (spread) => spread < 1e-6),
     "train/reward_std": mean(spreads),

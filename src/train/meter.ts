@@ -28,7 +28,7 @@ export class Meter {
   }
 
   values(): Record<string, number> {
-    return Object.fromEntries([...this.#sums].map(([name, { sum, count }]) => [name, sum / count]));
+    return Object.fromEntries([...this.#sums].map(([name, { sum, count }]) => [name, count === 0 ? 0 : sum / count]));
   }
 }
 

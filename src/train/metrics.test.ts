@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { NativeEngine } from "../engine/index.ts";
 import { METRICS, metricInfo } from "../run/metrics.ts";
 import type { RecipeInput } from "./recipe.ts";
-import { type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
+import { broken, signalsEnv, type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
 import { train } from "./trainer.ts";
 
 const engine = new NativeEngine({ threads: 2 });
@@ -37,12 +37,19 @@ const RUNS: readonly Partial<RecipeInput>[] = [
     warmStart: { episodes: 4, batch: 4, optimizer: adam },
     evaluate: { seeds: [1_000_000_000, 1_000_000_003] },
   },
+  // What fails is counted where it fails.
+  {
+    envs: [signalsEnv(), { ...signalsEnv(), env: "broken_signals" }],
+    rollout: { maxFailed: 1, retries: 0 },
+    evaluate: { seeds: [1_000_000_000, 1_000_000_003] },
+  },
   // Only KL pays in a model that knows nothing, and only after a step.
   { steps: 2, advantage: { name: "gae" }, critic: { optimizer: adam }, kl: { as: "reward", coefficient: 1 } },
 ];
 
 test("every metric that is declared is logged by a run that has what it speaks of, and no other is", async () => {
   const logged = new Set<string>();
+  Object.assign(broken, { how: "reset", seeds: (seed: number) => seed % 2 === 0 });
   for (const [i, changes] of RUNS.entries()) {
     await train({
       recipe: tinyRecipe(folder.model, { steps: 1, groups: 2, siblings: 2, optimizer: adam, ...changes }),

@@ -10,21 +10,34 @@ export type Progress = {
   /** Groups issued so far, refills included. */
   readonly groups: number;
   readonly klCoefficient: number;
+  /** The recipe's, from which an adaptive one went on: where a resumed recipe has another, it begins there. */
+  readonly klFrom: number;
   /** The step whose weights are the reference. */
   readonly reference: number;
   /** Whose state the policy's optimizer has: phase and name. Another one starts fresh. */
   readonly optimizer: string;
+  /** The evaluation or probe of this step failed, and the run stopped: the next process makes it up. */
+  readonly unmeasured: boolean;
+  /** The critic's: its name. */
+  readonly criticOptimizer: string;
 };
 
 /** What a checkpoint says, or the start; fields that an older checkpoint lacks are as at the start. */
 export function progressFrom(state: unknown, recipe: Recipe): Progress {
+  const coefficient = recipe.kl?.coefficient ?? 0;
   const start: Progress = {
     warm: 0,
     step: 0,
     groups: 0,
-    klCoefficient: recipe.kl?.coefficient ?? 0,
+    klCoefficient: coefficient,
+    klFrom: coefficient,
     reference: 0,
     optimizer: "",
+    unmeasured: false,
+    criticOptimizer: "",
   };
-  return isJsonObject(state) ? ({ ...start, ...state } as Progress) : start;
+  if (!isJsonObject(state)) return start;
+  const found = { ...start, ...state } as Progress;
+  const moves = recipe.kl?.target !== undefined;
+  return moves && found.klFrom === coefficient ? found : { ...found, klCoefficient: coefficient, klFrom: coefficient };
 }

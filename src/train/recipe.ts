@@ -6,9 +6,11 @@
 import { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
+import { mergeSettings } from "../core/settings.ts";
 import { engineConfig } from "../engine/registry.ts";
 import { LABELS } from "../envs/demos.ts";
 import { JUDGE_TIMEOUT_MS, type Judge } from "../rollout/judge.ts";
+import { recipeProblems } from "./recipe-errors.ts";
 import { getEstimator, type Named, resolveFilter, resolveLoss } from "./registry.ts";
 
 const rates = z.strictObject({
@@ -193,6 +195,8 @@ const recipe = z.strictObject({
       stepTimeoutMs: z.int().min(1).default(60_000),
       episodeTimeoutMs: z.int().min(1).default(600_000),
       retries: z.int().min(0).default(1),
+      /** A run stops when more than this share of a step's or an evaluation's episodes fail for our reasons, retries included. */
+      maxFailed: z.number().min(0).max(1).default(0.2),
       judgeTimeoutMs: z.int().min(1).default(JUDGE_TIMEOUT_MS),
     })
     .prefault({}),
@@ -233,12 +237,20 @@ export function defineRecipe(input: RecipeInput): RecipeInput {
   return input;
 }
 
-/** Checks a recipe with its overrides; the error names every field that is wrong. */
-export function resolveRecipe(input: unknown, overrides: Readonly<Record<string, unknown>> = {}): Recipe {
-  const result = recipe.safeParse(merge(withoutReplaced(input, overrides), overrides));
+/** Checks a recipe with its overrides (`--set`); the error names every field that is wrong. `file`: where the recipe came from. */
+export function resolveRecipe(
+  input: unknown,
+  overrides: Readonly<Record<string, unknown>> = {},
+  file?: string,
+): Recipe {
+  const value = mergeSettings(withoutReplaced(input, overrides), overrides);
+  const result = recipe.safeParse(value);
   if (!result.success) {
-    const problems = result.error.issues.flatMap((issue) => problemsOf(issue, []));
-    throw new ConfigError(`The recipe can't be used: ${problems.join("; ")}.`);
+    const problems = recipeProblems(result.error.issues, { schema: recipe, value, overrides });
+    const text = problems.join("; ");
+    throw new ConfigError(
+      `The recipe${file === undefined ? "" : ` ${file}`} can't be used: ${text}${text.endsWith("?") ? "" : "."}`,
+    );
   }
   const { sampling, maxStaleness, refill, envs, warmStart, steps } = result.data;
   if (envs.length === 0 && (steps > 0 || warmStart === undefined || warmStart.files.length === 0)) {
@@ -265,18 +277,6 @@ export function recipeConfig(recipe: Recipe): JsonObject {
   return JSON.parse(JSON.stringify(recipe, named)) as JsonObject;
 }
 
-const SOURCES = "a source is { env, options }, { tickets }, { records, env } or { plan }, each with a weight";
-
-/** Of a union, what is wrong with the member that was meant: the one that fits best. */
-function problemsOf(issue: z.core.$ZodIssue, above: readonly PropertyKey[]): string[] {
-  const path = [...above, ...issue.path];
-  if (issue.code !== "invalid_union") return [`${path.join(".") || "recipe"}: ${issue.message}`];
-  const sorted = [...issue.errors].sort((a, b) => a.length - b.length);
-  const [best = [], next = []] = sorted;
-  if (best.length < next.length) return best.flatMap((inner) => problemsOf(inner, path));
-  return [`${path.join(".")}: ${path.includes("envs") ? SOURCES : issue.message}`];
-}
-
 /** Another loss or reduction is another thing: the constants of the old one do not carry over. Nor do the settings of an engine when one is named. */
 function withoutReplaced(input: unknown, overrides: Readonly<Record<string, unknown>>): unknown {
   if (!isRecord(input)) return input;
@@ -287,17 +287,6 @@ function withoutReplaced(input: unknown, overrides: Readonly<Record<string, unkn
     return over.name === undefined || over.name === base.name;
   });
   return Object.fromEntries(kept);
-}
-
-/** Null leaves a field out. */
-function merge(base: unknown, over: unknown): unknown {
-  if (!isRecord(base) || !isRecord(over)) return over === undefined ? base : over;
-  const merged: Record<string, unknown> = { ...base };
-  for (const [key, value] of Object.entries(over)) {
-    if (value === null) delete merged[key];
-    else merged[key] = merge(merged[key], value);
-  }
-  return merged;
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -29,7 +29,7 @@ export function loadRecipe(name: string, overrides: Readonly<Record<string, unkn
     );
   }
   const own = withPathsFrom(dirname(resolve(file)), loadFile(file));
-  return resolveRecipe(own, withPathsFrom(process.cwd(), overrides) as Record<string, unknown>);
+  return resolveRecipe(own, withPathsFrom(process.cwd(), overrides) as Record<string, unknown>, name);
 }
 
 /** Where a source may name a file of data. */
@@ -51,8 +51,8 @@ function withPathsFrom(folder: string, recipe: unknown): unknown {
     const { envs, files } = value;
     return {
       ...value,
-      ...(Array.isArray(envs) && { envs: envs.map(source) }),
-      ...(Array.isArray(files) && { files: files.map(absolute) }),
+      ...(envs !== undefined && { envs: eachOf(envs, source) }),
+      ...(files !== undefined && { files: eachOf(files, absolute) }),
     };
   };
   const { model, warmStart, evaluate } = recipe;
@@ -62,6 +62,13 @@ function withPathsFrom(folder: string, recipe: unknown): unknown {
     ...(warmStart !== undefined && { warmStart: part(warmStart) }),
     ...(evaluate !== undefined && { evaluate: part(evaluate) }),
   };
+}
+
+/** The entries of a list changed, or of a part of one, whose names are numbers (`--set envs.0.env=./mine.ts`). */
+function eachOf(list: unknown, change: (entry: unknown) => unknown): unknown {
+  if (Array.isArray(list)) return list.map(change);
+  if (!isJsonObject(list)) return list;
+  return Object.fromEntries(Object.entries(list).map(([index, entry]) => [index, change(entry)]));
 }
 
 function isFile(path: string): boolean {

@@ -4,6 +4,7 @@
  */
 import type { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
+import { didYouMean } from "../core/words.ts";
 import { LOSS_SCHEMAS, POLICY_LOSSES } from "../engine/loss-schemas.ts";
 import { NO_OPTIONS, readOptions } from "../engine/options.ts";
 import { ESTIMATORS } from "./advantages.ts";
@@ -38,7 +39,10 @@ function registryOf<T extends { readonly name: string }>(kind: string, builtIn: 
     get(name: string): T {
       const entry = entries.get(name);
       if (entry === undefined) {
-        throw new ConfigError(`There is no ${kind} "${name}"; there are ${[...entries.keys()].join(", ")}.`);
+        const names = [...entries.keys()];
+        throw new ConfigError(
+          `There is no ${kind} "${name}".${didYouMean(name, names)} There are ${names.join(", ")}.`,
+        );
       }
       return entry;
     },
@@ -86,7 +90,7 @@ function lossSchema(name: string): z.ZodObject {
   if (isPolicyLoss(name)) return POLICY_LOSSES[name];
   if (lossNames().includes(name)) return getLoss(name).schema ?? NO_OPTIONS;
   const names = [...Object.keys(POLICY_LOSSES), ...lossNames()];
-  throw new ConfigError(`There is no loss "${name}"; there are ${names.join(", ")}.`);
+  throw new ConfigError(`There is no loss "${name}".${didYouMean(name, names)} There are ${names.join(", ")}.`);
 }
 
 /** Whether engines know the loss by its name. */

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { PythonRandom } from "../core/random-python.ts";
 import { NativeEngine } from "../engine/index.ts";
-import { loadEvents } from "../run/events.ts";
+import { loadEvents, type RunEvent } from "../run/events.ts";
 import type { Recipe } from "./recipe.ts";
 import type { Ending } from "./test-process.ts";
 import { resumeRecipe, type TestFolder, warmFolder, weightsUnder } from "./test-run.ts";
@@ -118,6 +118,41 @@ test("a run that is stopped after any step, with a reference that is renewed, go
   await expectWhole(run, "kl");
   // Only references that a kept checkpoint may name are left.
   expect(readdirSync(join(run, "references")).sort()).toEqual(["step-3", "step-6"]);
+});
+
+/** Two steps, then the third with another recipe: the coefficient that it paid. */
+async function thirdCoefficient(first: Recipe, then: Recipe): Promise<number | undefined> {
+  const run = newFolder();
+  const stop = new AbortController();
+  const onStep = ({ step }: { step: number }) => {
+    if (step === 2) stop.abort();
+    return undefined;
+  };
+  await train({ recipe: first, folder: run, engine, signal: stop.signal, onStep });
+  const paid: (number | undefined)[] = [];
+  const onEvent = ({ kind, metrics }: RunEvent) => {
+    if (kind === "train") paid.push(metrics["policy/kl_coefficient"]);
+  };
+  await train({ recipe: then, folder: run, engine, mode: "resume", onEvent });
+  expect(paid.length).toBe(1);
+  return paid[0];
+}
+
+test.each([
+  ["fixed", {}],
+  ["adaptive", { target: 0.01, horizon: 100 }],
+])("a KL coefficient that was changed before a resume is the one that is paid (%s)", async (_, controller) => {
+  const recipe = (coefficient: number) =>
+    resumeRecipe(folder.model, "kl", {
+      warmStart: undefined,
+      steps: 3,
+      kl: { as: "reward", coefficient, ...controller },
+    });
+  expect(await thirdCoefficient(recipe(0.05), recipe(0.4))).toBe(0.4);
+  // Unchanged, an adaptive one goes on from where it was.
+  const kept = await thirdCoefficient(recipe(0.05), recipe(0.05));
+  if ("target" in controller) expect(kept).not.toBe(0.05);
+  else expect(kept).toBe(0.05);
 });
 
 test("resuming a finished run changes nothing", async () => {

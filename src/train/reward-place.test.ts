@@ -13,10 +13,10 @@ import { ESTIMATORS } from "./advantages.ts";
 import { rowsOf } from "./batch.ts";
 import type { EstimatorOptions, TokenRow } from "./tokens.ts";
 
-/** S is the player: the goal is below and right of it, the hole too, until it has moved right. */
-const BOARD = ["SFF", "FHF", "FFG"];
-const SEEN = "The goal is below and right of me. The hole is below and right of me.";
-const EXPECTED = "The goal is below and right of me. The hole is straight below me.";
+/** A lake whose goal is below and right of the player, and so is its hole until the player has moved right. */
+const SEED = 187;
+const SEEN = "goal: below, right; hole: below, right";
+const EXPECTED = "goal: below, right; hole: below, same column";
 const REPLIES = [
   `<observation>${SEEN}</observation><answer>right</answer><prediction>${EXPECTED}</prediction>`,
   `<observation>${EXPECTED}</observation><answer>up</answer><prediction>No idea.</prediction>`,
@@ -25,7 +25,7 @@ const OPTIONS: EstimatorOptions = { gamma: 1, lambda: 1, turnGamma: 1, turnLambd
 
 async function play(turns: "joined" | "split", sibling: number, pay: { state: number; transition: number }) {
   const env = await makeWorldEnv("frozen_lake", {
-    board: BOARD,
+    size: 3,
     cellSize: 8,
     protocol: { name: "world-model", thinking: "free", bonus: 0 },
     worldModel: pay,
@@ -41,8 +41,8 @@ async function play(turns: "joined" | "split", sibling: number, pay: { state: nu
     turns,
     ...(turns === "split" && { history: 1 }),
   });
-  const context = { env, seed: 0, sibling, samplingSeed: 0 };
-  return playEpisode({ name: "frozen_lake", env, agent: agent(context), seed: 0, group: "g", sibling });
+  const context = { env, seed: SEED, sibling, samplingSeed: 0 };
+  return playEpisode({ name: "frozen_lake", env, agent: agent(context), seed: SEED, group: "g", sibling });
 }
 
 /** Numbers of the sampled tokens of the episode, in order. */

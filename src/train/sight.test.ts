@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Features, type ImageSpan, nameOf } from "../core/model-input.ts";
 import type { Datum, Sampler } from "../engine/engine.ts";
 import { NativeEngine } from "../engine/index.ts";
 import { chatModel } from "../model/chat.ts";
@@ -14,6 +15,32 @@ import { findAlarms } from "../run/alarms.ts";
 import { againstGrey, hashMismatches, probeSight } from "./sight.ts";
 import { playedEpisode, signalsEnv, type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
 import { train } from "./trainer.ts";
+
+const TURNS = [0, 1].map(() => ({ reward: 0, said: [[5, -1]] as const }));
+
+/** As a server's render route leaves an episode: every span has the numbers that the server made of its frame. */
+function withFeatures(episode: Trajectory): Trajectory {
+  const features = ({ image }: ImageSpan): Features => ({
+    hash: `server-${image.hash}`,
+    grid: [1, 2, 2],
+    dtype: "uint8",
+    data: image.data,
+  });
+  const sequences = episode.sequences.map((sequence) => ({
+    ...sequence,
+    images: sequence.images.map((span) => ({ ...span, features: features(span) })),
+  }));
+  return { ...episode, sequences };
+}
+
+/** Says the same of every token, and keeps what it was asked. */
+const scoring = (asked: Datum[], logprob = -1) =>
+  ({
+    score: async (data: readonly Datum[]) => {
+      asked.push(...data);
+      return data.map(({ targets }) => ({ logprobs: Float32Array.from(targets, (t) => (t < 0 ? 0 : logprob)) }));
+    },
+  }) as unknown as Sampler;
 
 let engine: NativeEngine;
 let folder: TestFolder;
@@ -124,6 +151,30 @@ describe("The gap", () => {
     });
   });
 
+  test("swaps what a renderer made of a frame together with the frame: engines look at nothing else", async () => {
+    const rendered = [0, 1].map((seed) => withFeatures(playedEpisode(`g${seed}`, seed, TURNS, { seed })));
+    const asked: Datum[] = [];
+    await probeSight(scoring(asked), rendered);
+    expect(asked.length).toBe(2);
+    asked.forEach(({ input }, k) => {
+      const other = rendered[1 - k]?.sequences[0] as Sequence;
+      expect(input.images.map(nameOf)).toEqual(other.images.map(nameOf));
+    });
+    // A frame that nobody rendered goes without features, never with those of the frame that it replaces.
+    const plain = playedEpisode("g1", 1, TURNS, { seed: 1 });
+    asked.length = 0;
+    await probeSight(scoring(asked), [rendered[0] as Trajectory, plain]);
+    expect(asked[0]?.input.images.map(nameOf)).toEqual(plain.sequences[0]?.images.map(nameOf));
+  });
+
+  test("compares scores with scores where the sampler's numbers are another program's", async () => {
+    const episodes = [0, 1].map((seed) => playedEpisode(`g${seed}`, seed, TURNS, { seed }));
+    // Blind, and half a nat off from what the tokens were drawn with.
+    const { metrics } = await probeSight(scoring([], -1.5), episodes, { exact: false });
+    expect(metrics["sight/gap"]).toBe(0);
+    expect((await probeSight(scoring([], -1.5), episodes)).metrics["sight/gap"]).toBe(0.5);
+  });
+
   test("is not reported where no frames can be exchanged: nothing is known, and nobody is called blind", async () => {
     const alone = [playedEpisode("g", 0, [{ reward: 0, said: [[5, -1]] }])];
     const { metrics } = await probeSight({} as Sampler, alone);
@@ -170,6 +221,19 @@ describe("Hashes", () => {
             images: sequence.images.map((span, i) => (i === 1 ? { ...span, image: frame(77, 32, 32) } : span)),
           },
     );
+    expect(hashMismatches([{ ...episode, sequences }])).toBe(1);
+  });
+
+  test("tell features that stand for two different frames", () => {
+    const episode = withFeatures(playedEpisode("g", 0, TURNS));
+    expect(hashMismatches([episode])).toBe(0);
+    const sequences = episode.sequences.map((sequence) => {
+      const [first] = sequence.images as [ImageSpan];
+      return {
+        ...sequence,
+        images: sequence.images.map((span) => ({ ...span, features: first.features as Features })),
+      };
+    });
     expect(hashMismatches([{ ...episode, sequences }])).toBe(1);
   });
 

@@ -1,10 +1,11 @@
 /**
- * Sight: whether the model looks at the picture. A reply is scored once with the frames it answered (the sampler did that when it drew it) and once with
- * those of another episode. The mean difference in log-probability is the gap; nothing between the two means blind. The interval is over
+ * Sight: whether the model looks at the picture. A reply is scored once with the frames it answered (an exact sampler did that when it drew it) and once
+ * with those of another episode. The mean difference in log-probability is the gap; nothing between the two means blind. The interval is over
  * episodes, whose replies are not independent. Beside it, frames are followed by their hash: what was drawn must be what was sampled from and what is trained.
  */
 import { Image } from "../core/image.ts";
 import { imagesOf } from "../core/message.ts";
+import type { ImageSpan } from "../core/model-input.ts";
 import type { Sampler } from "../engine/engine.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import { probeDatum, shiftRight } from "./batch.ts";
@@ -15,8 +16,15 @@ export type SightReport = {
   readonly gaps: ReadonlyMap<string, ReadonlyMap<number, number>>;
 };
 
-/** Episodes whose frames can't be swapped (no other episode has frames of that size) are left out; where none is left, there is no gap to report. */
-export async function probeSight(sampler: Sampler, trajectories: readonly Trajectory[]): Promise<SightReport> {
+/**
+ * Episodes whose frames can't be swapped (no other episode has frames of that size) are left out; where none is left, there is no gap to report.
+ * `exact`: `score` says what the sampler said. Else both sides are scored: the difference between two programs would pass for sight.
+ */
+export async function probeSight(
+  sampler: Sampler,
+  trajectories: readonly Trajectory[],
+  { exact = true }: { readonly exact?: boolean } = {},
+): Promise<SightReport> {
   const probes = trajectories.flatMap((trajectory, i) => {
     const donors = [...trajectories.slice(i + 1), ...trajectories.slice(0, i)].filter(
       (other) => other.seed !== trajectory.seed,
@@ -28,18 +36,23 @@ export async function probeSight(sampler: Sampler, trajectories: readonly Trajec
   });
   const mismatches = { "sight/hash_mismatches": hashMismatches(trajectories) };
   if (probes.length === 0) return { metrics: { ...mismatches, ...summarise(new Map()) }, gaps: new Map() };
-  const scores = await sampler.score(
-    probes.map(({ trajectory, swapped }) => probeDatum(swapped, trajectory.temperature || 1)),
-  );
+  const data = (chosen: (probe: (typeof probes)[number]) => Sequence) =>
+    probes.map((probe) => probeDatum(chosen(probe), probe.trajectory.temperature || 1));
+  const scores = await sampler.score([
+    ...data(({ swapped }) => swapped),
+    ...(exact ? [] : data(({ sequence }) => sequence)),
+  ]);
+  const logprobsOf = (k: number) => shiftRight((scores[k] as { logprobs: Float32Array }).logprobs);
   const gaps = new Map<string, Map<number, number>>();
   probes.forEach(({ trajectory, sequence }, k) => {
-    const other = shiftRight((scores[k] as { logprobs: Float32Array }).logprobs);
+    const own = exact ? sequence.logprobs : logprobsOf(probes.length + k);
+    const other = logprobsOf(k);
     const byTurn = gaps.get(trajectory.id) ?? new Map<number, number>();
     gaps.set(trajectory.id, byTurn);
     for (const { turn, start, end } of sequence.replies) {
       if (sequence.sampled[start] !== 1) continue;
       let gap = 0;
-      for (let i = start; i < end; i++) gap += (sequence.logprobs[i] as number) - (other[i] as number);
+      for (let i = start; i < end; i++) gap += (own[i] as number) - (other[i] as number);
       byTurn.set(turn, gap);
     }
   });
@@ -58,10 +71,11 @@ export function againstGrey(real: readonly Trajectory[], grey: readonly Trajecto
 
 /**
  * Frames whose token span shows another picture than the turn it belongs to did, or whose pixels changed after they were drawn (an environment that
- * draws into the same buffer again). A split sequence ends with the frames of its own turn.
+ * draws into the same buffer again), or which share with another frame what a renderer made of it. A split sequence ends with the frames of its own turn.
  */
 export function hashMismatches(trajectories: readonly Trajectory[]): number {
   const pixels = new Map<Image, string>();
+  const shownAs = new Map<string, string>();
   let count = 0;
   for (const { sequences, turns } of trajectories) {
     for (const { images, replies, sampled } of sequences) {
@@ -76,6 +90,12 @@ export function hashMismatches(trajectories: readonly Trajectory[]): number {
         pixels.set(image, now);
         if (now !== image.hash) count += 1;
       }
+      for (const { image, features } of images) {
+        if (features === undefined) continue;
+        const frame = shownAs.get(features.hash) ?? image.hash;
+        shownAs.set(features.hash, frame);
+        if (frame !== image.hash) count += 1;
+      }
     }
   }
   return count;
@@ -86,16 +106,14 @@ export function pixelHash({ width, height, data }: Image): string {
   return new Image(width, height, data).hash;
 }
 
-/** The same ids with another episode's frames, each of the size it replaces. */
+/** The same ids with another episode's frames, each of the size it replaces, with what a renderer made of them: that is what engines look at. */
 function swapFrames(sequence: Sequence, donors: readonly Trajectory[]): Sequence | undefined {
   for (const donor of donors) {
     const frames = donor.sequences.flatMap(({ images }) => images);
-    const images = sequence.images.map((span, k) => {
-      const candidates = frames.filter(
-        ({ image }) => image.width === span.image.width && image.height === span.image.height,
-      );
+    const images = sequence.images.map(({ start, length, image: own }, k): ImageSpan | undefined => {
+      const candidates = frames.filter(({ image }) => image.width === own.width && image.height === own.height);
       const chosen = candidates[k % Math.max(1, candidates.length)];
-      return chosen === undefined ? undefined : { ...span, image: chosen.image };
+      return chosen && { ...chosen, start, length };
     });
     if (images.length > 0 && images.every((span) => span !== undefined)) return { ...sequence, images };
   }

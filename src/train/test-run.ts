@@ -15,7 +15,7 @@ import type { Engine } from "../engine/engine.ts";
 import { act, bare } from "../envs/action.ts";
 import { defineWorld } from "../envs/define.ts";
 import type { Protocol } from "../envs/protocol.ts";
-import { listEnvs, register } from "../envs/registry.ts";
+import { isRegistered, register } from "../envs/registry.ts";
 import { type CreateOptions, createFolder } from "../model/folder.ts";
 import { frame } from "../rollout/test-model.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
@@ -76,7 +76,47 @@ export const signals = defineWorld({
   },
 });
 
-if (!listEnvs().some(({ id }) => id === signals.id)) register(signals);
+if (!isRegistered(signals.id)) register(signals);
+
+/** What is broken, and for which seeds; a test mends it. */
+export const broken = { how: "act", seeds: (_: number): boolean => false };
+
+const brokenSignals = defineWorld({
+  ...signals,
+  id: "broken_signals",
+  async create(options) {
+    const world = await signals.create(options);
+    let bad = false;
+    const when = <T>(how: string, fault: () => T, well: T): T => (bad && broken.how === how ? fault() : well);
+    const fail = (): never => {
+      throw new Error(`the gears of ${broken.how} jam`);
+    };
+    return {
+      ...world,
+      async reset(seed) {
+        bad = broken.seeds(seed);
+        when("reset", fail, undefined);
+        await when("hang", () => new Promise<void>(() => {}), undefined);
+        await world.reset(seed);
+      },
+      async act(action) {
+        when("act", fail, undefined);
+        const outcome = await world.act(action);
+        const reward = when(
+          "NaN",
+          () => Number.NaN,
+          when("Infinity", () => Number.POSITIVE_INFINITY, outcome.reward),
+        );
+        return { ...outcome, reward };
+      },
+      async observe(mode) {
+        when("observe", fail, undefined);
+        return world.observe(mode);
+      },
+    };
+  },
+});
+if (!isRegistered(brokenSignals.id)) register(brokenSignals);
 
 /** A reply is one word, so its first token decides: no neighbour shares its credit. */
 export const oneWord: Protocol = {

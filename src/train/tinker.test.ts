@@ -1,5 +1,7 @@
 /** Training conducted from here and computed at a Tinker server, which is ours: what comes out is what an engine in this process computes. */
 import { mkdir, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NativeEngine, openEngine, TinkerEngine } from "../engine/index.ts";
@@ -62,6 +64,36 @@ async function both(name: string, changes: Partial<RecipeInput>) {
   return compare(await logged(join(folder.root, `${name} here`)), await logged(join(folder.root, `${name} there`)));
 }
 
+/** The same server as one that speaks the API and nothing beyond it: it does not announce what only ours takes. */
+async function withoutExtensions(url: string): Promise<{ readonly url: string; close(): Promise<void> }> {
+  const proxy = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const { host: _, connection: __, "content-length": ___, ...headers } = request.headers;
+    const answer = await fetch(`${url}${request.url}`, {
+      method: request.method as string,
+      headers: headers as Record<string, string>,
+      ...(chunks.length > 0 && { body: Buffer.concat(chunks) }),
+    });
+    let body = Buffer.from(await answer.arrayBuffer());
+    if (request.url?.endsWith("client/config")) {
+      const { saccade: ____, ...config } = JSON.parse(body.toString());
+      body = Buffer.from(JSON.stringify(config));
+    }
+    response.writeHead(answer.status, { "content-type": answer.headers.get("content-type") ?? "application/json" });
+    response.end(body);
+  });
+  await new Promise<void>((done) => proxy.listen(0, "127.0.0.1", done));
+  const { port } = proxy.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    close: () => {
+      proxy.closeAllConnections();
+      return new Promise((done) => proxy.close(() => done()));
+    },
+  };
+}
+
 describe("through a server of the Tinker API", { timeout: 300_000 }, () => {
   test.each<[string, Partial<RecipeInput>]>([
     ["of all weights", {}],
@@ -116,6 +148,39 @@ describe("through a server of the Tinker API", { timeout: 300_000 }, () => {
     const { mine, theirs } = await both("own loss", changes);
     expect(theirs).toEqual(mine);
   });
+
+  test.each(["dro", "gspo", "ppo"])(
+    "at a server that does not say it is ours, %s pulls at what it pulls at in this process, and at nothing else",
+    async (name) => {
+      const foreign = await withoutExtensions(server.url);
+      try {
+        const engine = { name: "tinker", url: foreign.url, model: "policy" };
+        // Weights of 1 are all that the API knows, and the one thing that our own server adds.
+        const changes = { loss: { name }, optimizer: { ...adamw, weightDecay: 0 }, steps: 2, envs: [signalsEnv(2)] };
+        const run = (at: string, more: Partial<RecipeInput>) =>
+          train({
+            recipe: tinyRecipe(folder.model, { ...(changes as Partial<RecipeInput>), ...more }),
+            folder: join(folder.root, `${name} ${at}`),
+            ...(at === "here" && { engine: native }),
+          });
+        await run("here", {});
+        await run("elsewhere", { engine });
+        const [mine, theirs] = [
+          await logged(join(folder.root, `${name} here`)),
+          await logged(join(folder.root, `${name} elsewhere`)),
+        ];
+        for (const metric of ["policy/loss", "optimizer/grad_norm", "policy/kl_old"]) {
+          for (const step of [1, 2]) {
+            const key = `train ${step} ${metric}`;
+            expect(theirs[key], key).toBeCloseTo(mine[key] as number, 4);
+          }
+        }
+        expect(mine["train 2 optimizer/grad_norm"]).toBeGreaterThan(0.01);
+      } finally {
+        await foreign.close();
+      }
+    },
+  );
 
   test("tokens are counted, and cost what the prices say", async () => {
     const engine = await TinkerEngine.open({

@@ -130,7 +130,7 @@ describe.runIf(TORCH)("with the PyTorch engine", { timeout: 300_000 }, () => {
   );
 
   test("a worker elsewhere that is killed and comes back later: the same", async () => {
-    vi.stubEnv("SACCADE_TORCH_KEY", "far away");
+    vi.stubEnv("SACCADE_TORCH_KEY", "far away from here");
     let port = 0;
     const serve = async () => {
       const flags = ["--device", "cpu", "--threads", "1", "--with-parent", "--port", String(port)];

@@ -20,12 +20,14 @@ import type { TrajectoryRecord } from "../run/trajectories.ts";
 import { checkEngine } from "./check-engine.ts";
 import { checkRecipe } from "./check-recipe.ts";
 import { Clock, Lanes } from "./clock.ts";
+import { checkContinuation, runName } from "./continue.ts";
 import { billed, mostTokens } from "./cost.ts";
 import { EpisodeOrder, openData, type RunData } from "./data.ts";
-import { evaluate } from "./evaluate.ts";
+import { evaluate, evaluationKey } from "./evaluate.ts";
+import { checkFailed, type FailedEpisodes, failedIn, TooManyFailed, tooMany } from "./failed.ts";
 import { CheckpointUploads } from "./hub.ts";
 import { Journal } from "./journal.ts";
-import { dropUnfinished, modelFolder, replaceFolder } from "./model-folder.ts";
+import { dropUnfinished, modelFolder, pinModel, replaceFolder } from "./model-folder.ts";
 import { probe } from "./probe.ts";
 import { type Progress, progressFrom } from "./progress.ts";
 import { type Recipe, recipeConfig } from "./recipe.ts";
@@ -61,8 +63,6 @@ export type TrainResult = {
 
 /** An engine whose process died is lost at most so often before the run gives up. */
 const MOST_LOST = 5;
-/** With a larger share of failed episodes an evaluation is of other episodes than the one before. */
-const MOST_FAILED = 0.05;
 
 /** An engine that lost its weights is no reason to end: the run goes on from its last checkpoint, as it would after a crash of its own. */
 export async function train(options: TrainOptions): Promise<TrainResult> {
@@ -79,11 +79,13 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   }
 }
 
-async function attempt(options: TrainOptions, note?: string): Promise<TrainResult> {
-  const { recipe } = options;
+async function attempt(given: TrainOptions, note?: string): Promise<TrainResult> {
+  const recipe = await pinModel(given.recipe);
+  const options = { ...given, recipe };
+  await checkContinuation(options.folder, recipe);
   const run = await openRun(options.folder, {
     config: recipeConfig(recipe),
-    name: recipe.name,
+    name: runName(recipe, options.folder),
     seeds: { run: recipe.seed, evaluation: [...recipe.evaluate.seeds] },
     keepCheckpoints: recipe.checkpoint.keep,
     frames: { maxBytes: recipe.log.frameBudgetMB * 2 ** 20 },
@@ -100,7 +102,7 @@ async function attempt(options: TrainOptions, note?: string): Promise<TrainResul
     const { bill } = engine;
     if (bill) {
       const warm = await warmStartUpdates(recipe.warmStart);
-      trainer.say(billed("The whole run takes at most", mostTokens(recipe, engine.capabilities, warm), bill));
+      trainer.say(billed("The whole run takes at most", await mostTokens(recipe, engine.capabilities, warm), bill));
     }
     const finished = await trainer.run().finally(() => {
       if (bill) trainer?.say(billed("This process used", bill.used(), bill));
@@ -219,6 +221,10 @@ class Trainer {
       const finished = await this.#train();
       if (finished) await this.#uploads?.finish();
       return finished;
+    } catch (error) {
+      // What was learned so far is sound: a mended environment goes on from here.
+      if (error instanceof TooManyFailed && error.sound && this.#skipped === 0) await this.#save();
+      throw error;
     } finally {
       await this.#uploads?.settled();
     }
@@ -226,6 +232,12 @@ class Trainer {
 
   async #train(): Promise<boolean> {
     const { recipe } = this.#options;
+    if (this.#isLowered) {
+      this.say(
+        `sampling.contextTokens is ${recipe.sampling.contextTokens}, and ${nameOfEngine(recipe.engine)} takes at most ${this.#model.maxPositions} ` +
+          "(the model's context, or its server's max_model_len): episodes have that many tokens.",
+      );
+    }
     const warmed = await this.#warmStart();
     if (!warmed) return false;
     this.#samplers.push(await this.#learners.policy.publish());
@@ -235,11 +247,17 @@ class Trainer {
       return true;
     }
     await this.#enter("reinforce", recipe.optimizer.name);
+    await this.#enterCritic();
     await this.#openReference(this.progress.step === 0);
     if (this.progress.step === 0) {
       await this.#renewCritic();
       if (recipe.evaluate.before) await this.#offerBest(await this.#evaluate());
       if (recipe.sight.every > 0) await this.#probe();
+    } else if (this.progress.unmeasured) {
+      const score = await this.#measure();
+      // The checkpoint of this step says that it is still to be measured.
+      this.#lastSaved = -1;
+      await this.#offerBest(score);
     }
     await this.#reinforce();
     const done = this.progress.step >= recipe.steps;
@@ -304,6 +322,14 @@ class Trainer {
     this.progress = { ...this.progress, optimizer: wanted };
   }
 
+  /** The same for the critic, which has one phase. */
+  async #enterCritic(): Promise<void> {
+    const wanted = this.#options.recipe.critic?.optimizer.name;
+    if (wanted === undefined || this.progress.criticOptimizer === wanted) return;
+    await this.#learners.critic?.freshOptimizer();
+    this.progress = { ...this.progress, criticOptimizer: wanted };
+  }
+
   async #openReference(write: boolean): Promise<void> {
     if (this.#options.recipe.kl === undefined) return;
     if (!write && !this.#reference.has(this.progress.reference)) throw tooLate("kl");
@@ -355,6 +381,7 @@ class Trainer {
         const collected = await this.#collect(played, issue);
         trained += collected.length;
         clock.mark("time/wait");
+        const { version } = this.#newest;
         const { groups, report } = await this.#update(collected);
         clock.mark("time/learn");
         this.progress = { ...this.progress, step: this.progress.step + 1, klCoefficient: report.klCoefficient };
@@ -364,11 +391,8 @@ class Trainer {
         this.#samplers.push(await this.#learners.policy.publish());
         clock.mark("time/publish");
         if (step + recipe.maxStaleness < recipe.steps) issue(recipe.groups);
-        await this.#logStep(groups, report, clock);
+        await this.#logStep(groups, report, clock, version);
         this.#checkHealth(groups, report);
-        if (recipe.sight.every > 0 && (step % recipe.sight.every === 0 || step === recipe.steps)) await this.#probe();
-        const due = step % recipe.evaluate.every === 0 || step === recipe.steps;
-        const score = due ? await this.#evaluate() : undefined;
         // Weights that can't be trained any more are nothing to go back to.
         const sound = this.#skipped === 0;
         const refresh = sound && recipe.referenceEvery !== undefined && step % recipe.referenceEvery === 0;
@@ -376,6 +400,7 @@ class Trainer {
           this.progress = { ...this.progress, reference: step };
           await this.#openReference(true);
         }
+        const score = await this.#measure();
         const save = sound && (step % recipe.checkpoint.every === 0 || signal?.aborted === true);
         if (save || refresh || step === recipe.steps) await this.#save(trained);
         if (sound) await this.#offerBest(score, trained);
@@ -394,6 +419,7 @@ class Trainer {
   ): Promise<PlayedGroup[]> {
     const { recipe } = this.#options;
     const groups: PlayedGroup[] = [];
+    const what = `step ${this.progress.step + 1}`;
     let wanted = recipe.groups;
     for (let round = 1; ; round++) {
       while (groups.length < wanted) {
@@ -402,6 +428,9 @@ class Trainer {
         // Only rewards tell which groups are worth training.
         groups.push((recipe.refill && (await next.value.judged)) || next.value);
       }
+      const failed = failedIn(groups);
+      if (tooMany(failed, recipe.rollout.maxFailed)) this.#keep("train", episodesOf(groups), 16);
+      this.#meet(failed, what);
       const missing =
         recipe.groups -
         survivingGroups(
@@ -414,6 +443,12 @@ class Trainer {
     }
   }
 
+  /** Shows the first episode that failed for our reasons, and stops the run where there are too many. */
+  #meet(failed: FailedEpisodes, what: string): void {
+    if (failed.first !== undefined) this.#journal.failure(failed.first, this.#globalStep);
+    checkFailed(failed, this.#options.recipe.rollout.maxFailed, what);
+  }
+
   /** The groups come back as the judge paid them. */
   async #update(
     groups: readonly PlayedGroup[],
@@ -421,11 +456,11 @@ class Trainer {
     const { recipe } = this.#options;
     const episodes = (some: readonly PlayedGroup[]) => some.flatMap((group) => group.trajectories);
     const { sampler: reference } = this.#reference;
-    const { exactLogprobs: exact, discard } = this.#engine.capabilities;
+    const { exactLogprobs: exact, discard, losses } = this.#engine.capabilities;
     const waits = groups.some((group) => group.judged !== undefined);
     const judged = waits ? Promise.all(groups.map((group) => group.judged ?? group)) : undefined;
     const report = await update(
-      { ...this.#learners, ...(reference && { reference }), exact, together: !discard },
+      { ...this.#learners, ...(reference && { reference }), exact, together: !discard, losses },
       episodes(groups),
       recipe,
       this.progress.step + 1,
@@ -448,17 +483,17 @@ class Trainer {
     );
   }
 
-  async #logStep(groups: readonly PlayedGroup[], report: UpdateReport, clock: Clock): Promise<void> {
+  /** `trained`: the version of the weights before the update. */
+  async #logStep(groups: readonly PlayedGroup[], report: UpdateReport, clock: Clock, trained: number): Promise<void> {
     const { onStep } = this.#options;
     const trajectories = groups.flatMap((group) => group.trajectories);
     const lanes = this.#lanes.see(trajectories);
-    // Only steps publish, so the weights that were trained are the version before the newest.
-    const metrics = { ...lanes.times, ...stepMetrics(groups, report, clock, this.#newest.version - 1) };
+    const metrics = { ...lanes.times, ...stepMetrics(groups, report, clock, trained) };
     const own = await onStep?.({ step: this.progress.step, metrics, policy: this.#learners.policy });
     for (const [name, value] of Object.entries(own ?? {})) metrics[`custom/${name}`] = value;
     this.#noteJudge(trajectories);
     this.#log("train", metrics, [...lanes.spans, ...clock.spans()]);
-    this.#keep("train", [...trajectories, ...groups.flatMap((group) => group.dropped)], 16, ({ id }) => {
+    this.#keep("train", episodesOf(groups), 16, ({ id }) => {
       const credit = report.credit.get(id);
       return credit && { credit };
     });
@@ -490,20 +525,40 @@ class Trainer {
       model: this.#model,
       maxTokens,
       contextLength: Math.min(contextTokens, this.#model.maxPositions),
+      contextFrom: this.#isLowered
+        ? `the limit of the engine's model or server, below sampling.contextTokens, ${contextTokens}`
+        : "sampling.contextTokens",
       turns: recipe.turns,
       ...(recipe.turns === "split" && { history: recipe.history }),
     };
+  }
+
+  /** Whether the model, or the server that it is on, takes fewer tokens than the recipe asks for. */
+  get #isLowered(): boolean {
+    return this.#model.maxPositions < this.#options.recipe.sampling.contextTokens;
   }
 
   get #newest(): Sampler {
     return this.#samplers.at(-1) as Sampler;
   }
 
+  /** The probe and the evaluation that are due after this step; the score, where there was one. */
+  async #measure(): Promise<number | undefined> {
+    const { sight, evaluate: plan, steps } = this.#options.recipe;
+    const { step } = this.progress;
+    const due = (every: number) => step % every === 0 || step === steps;
+    this.progress = { ...this.progress, unmeasured: true };
+    if (sight.every > 0 && due(sight.every)) await this.#probe();
+    const score = due(plan.every) ? await this.#evaluate() : undefined;
+    this.progress = { ...this.progress, unmeasured: false };
+    return score;
+  }
+
   /** Success on the fixed seeds; the score that the best checkpoint is chosen by. */
   async #evaluate(): Promise<number | undefined> {
     const { recipe } = this.#options;
     const clock = new Clock();
-    const { metrics, trajectories } = await evaluate({
+    const { metrics, trajectories, failed } = await evaluate({
       recipe,
       sampler: this.#newest,
       host: this.#host,
@@ -513,20 +568,17 @@ class Trainer {
     clock.mark("time/eval");
     this.#log("eval", { ...metrics, ...clock.times() });
     this.#keep("eval", trajectories, 24);
-    const { "eval/episodes": episodes = 0, "eval/errors": errors = 0, "eval/success": success } = metrics;
-    if (errors <= MOST_FAILED * (episodes + errors)) return success;
-    this.say(
-      `${errors} of ${episodes + errors} evaluation episodes failed: what the others say is not compared with the best.`,
-    );
-    return undefined;
+    this.#meet(failed, `the evaluation at step ${this.progress.step}`);
+    return metrics["eval/success"];
   }
 
   async #probe(): Promise<void> {
     const { recipe } = this.#options;
     const clock = new Clock();
-    const { metrics, gaps, trajectories } = await probe({
+    const { metrics, gaps, trajectories, failed } = await probe({
       recipe,
       sampler: this.#newest,
+      exact: this.#engine.capabilities.exactLogprobs,
       host: this.#host,
       agent: this.#agentOptions(),
       entries: this.#data.evaluation,
@@ -537,6 +589,7 @@ class Trainer {
       const sight = gaps.get(id);
       return sight && { sight };
     });
+    this.#meet(failed, `the sight probe at step ${this.progress.step}`);
   }
 
   #log(kind: EventKind, metrics: Metrics, spans?: NonNullable<RunEvent["spans"]>): void {
@@ -564,15 +617,23 @@ class Trainer {
     if (referenceEvery !== undefined) await this.#reference.drop(this.progress.reference, kept.keep);
   }
 
-  /** The best weights so far are always saved, whether or not a checkpoint is due. */
+  /** The best weights so far are always saved, whether or not a checkpoint is due. A best of another evaluation is no rival. */
   async #offerBest(score: number | undefined, groups = this.progress.groups): Promise<void> {
-    // Where every episode failed for our reasons there is no score.
+    // Nothing was evaluated at this step.
     if (score === undefined) return;
     const best = await this.#run.checkpoints.bestScore();
-    if (best !== undefined && best.score >= score) return;
+    const evaluation = evaluationKey(this.#options.recipe, this.#data.evaluation);
+    if (best !== undefined && best.evaluation !== evaluation) {
+      this.say(`The best so far (step ${best.step}, ${best.score}) is of another evaluation, and no longer compared.`);
+    } else if (best !== undefined && best.score >= score) return;
     await this.#save(groups);
-    await this.#run.checkpoints.offerBest(this.#globalStep, score, "eval/success");
+    await this.#run.checkpoints.offerBest(this.#globalStep, score, "eval/success", evaluation);
   }
+}
+
+/** Those that failed, too: they are kept for who wants to look. */
+function episodesOf(groups: readonly PlayedGroup[]): Trajectory[] {
+  return [...groups.flatMap((group) => group.trajectories), ...groups.flatMap((group) => group.dropped)];
 }
 
 function tooLate(field: string): ConfigError {

@@ -1,16 +1,19 @@
 /** What a run folder says of an episode is what happened: checked on the rows of a real run, with pictures the model gets in another size. */
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ImageSpan, nameOf } from "../core/model-input.ts";
 import { NativeEngine } from "../engine/index.ts";
 import { makeEnv } from "../envs/registry.ts";
 import { readSafetensors } from "../model/safetensors.ts";
 import { tokenAgent } from "../rollout/agents.ts";
 import { playEpisode } from "../rollout/episode.ts";
 import { ScriptedSampler, testModel } from "../rollout/test-model.ts";
+import type { Sequence } from "../rollout/trajectory.ts";
 import { loadEvents } from "../run/events.ts";
 import { readFrame } from "../run/frames.ts";
 import { readTrajectories, type TokensRecord, type TrajectoryRecord } from "../run/trajectories.ts";
-import { signalsEnv, type TestFolder, tinyRecipe, warmFolder } from "./test-run.ts";
+import { rowOf } from "../viewer/row.ts";
+import { playedEpisode, signalsEnv, type TestFolder, tinyRecipe, warmFolder } from "./test-run.ts";
 import { train } from "./trainer.ts";
 import { recordOf } from "./trajectory-records.ts";
 
@@ -73,6 +76,27 @@ test("pictures have the same hash where they were drawn, sampled from and traine
     expect(images.map(({ hash }) => hash)).toEqual(turns.flatMap(({ frames }) => frames));
     expect(images.map(({ learnerHash }) => learnerHash)).toEqual(images.map(({ hash }) => hash));
   }
+});
+
+test("a frame that a server rendered has its own hash where it was trained on, and another's is told", () => {
+  const episode = playedEpisode("g", 0, [{ reward: 0, said: [[5, -1]] }]);
+  const [plain] = episode.sequences as [Sequence];
+  const images = plain.images.map((span) => ({
+    ...span,
+    features: { hash: "of-the-server", grid: [1, 2, 2], dtype: "uint8", data: span.image.data } as const,
+  }));
+  const frames = (picture: string) => {
+    const seen = { logprobs: plain.logprobs, pictures: [picture], updatesBefore: 0 };
+    const credit = [{ advantages: plain.logprobs, seen }];
+    const played = { ...episode, sequences: [{ ...plain, images }] };
+    const record = recordOf(played, { step: 1, split: "train", textOf: String, credit });
+    return { row: rowOf(record)?.frames, images: record.tokens?.flatMap((sequence) => sequence.images) };
+  };
+  const [image] = images as [ImageSpan];
+  const same = frames(nameOf(image));
+  expect(same.row).toEqual({ checked: 1, mismatched: 0 });
+  expect(same.images?.[0]?.learnerHash).toBe(image.image.hash);
+  expect(frames("features:of-another").row).toEqual({ checked: 1, mismatched: 1 });
 });
 
 test("before the first update of a step the learner says what the sampler said; later rows say how many came before", () => {

@@ -1,6 +1,7 @@
 /** A trajectory as the run folder stores it: plain JSON with frames by hash, for viewers. */
 import type { Image } from "../core/image.ts";
 import { imagesOf, type Message } from "../core/message.ts";
+import { nameOf } from "../core/model-input.ts";
 import { rangeOf } from "../core/range.ts";
 import { playedWords } from "../envs/env.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
@@ -115,12 +116,13 @@ function tokensRecord(
     }),
     ...(credit && { advantages: numbers(credit.advantages) }),
     ...(credit?.clipped && { clipped: [...credit.clipped].sort((a, b) => a - b) }),
-    images: images.map(({ start, length, image }, k) => ({
-      start,
-      length,
-      hash: image.hash,
-      ...(credit?.seen?.pictures?.[k] !== undefined && { learnerHash: credit.seen.pictures[k] }),
-    })),
+    images: images.map((span, k) => {
+      const { start, length, image } = span;
+      const seen = credit?.seen?.pictures?.[k];
+      // A learner names a frame that came with features by the renderer's hash of them.
+      const learnerHash = seen === nameOf(span) ? image.hash : seen;
+      return { start, length, hash: image.hash, ...(learnerHash !== undefined && { learnerHash }) };
+    }),
     replies,
   };
 }

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { ConfigError } from "../core/errors.ts";
 import type { CustomLoss, Datum, Learner, Loss, OptimizerParams, Sampler } from "../engine/engine.ts";
+import { type PolicyLoss, policyLoss } from "../engine/losses.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import type { Recipe, RecipeInput } from "./recipe.ts";
 import { registerLoss } from "./registry.ts";
@@ -493,6 +494,47 @@ describe("The optimizer", () => {
   });
 });
 
+test("GSPO's ratio is over an episode, though its turns are sequences of their own", async () => {
+  const current = (id: number) => said(SAMPLER, id) + ((id * 7) % 5) / 10;
+  const ratios = async (split: boolean) => {
+    const turns = split ? ("split" as const) : ("joined" as const);
+    const recipe = { turns, loss: { name: "gspo", clipLow: 0, clipHigh: 100 } };
+    const { policy } = await run(batch(split), { recipe });
+    const { data, loss } = policy.calls[0] as Call;
+    const contexts = data.map((datum) => ({
+      datum,
+      logprobs: Float32Array.from(datum.targets, (target) => (target < 0 ? 0 : current(target))),
+    }));
+    const slopes =
+      loss.name === "custom"
+        ? loss.compute(contexts).gradients
+        : contexts.map(({ datum, logprobs }) => policyLoss(loss as PolicyLoss, datum, logprobs).slopes);
+    return new Map(
+      [...byId(data)].flatMap(([id, { datum, at }]) => {
+        const size = (datum.weights[at] as number) * ((datum.advantages as Float32Array)[at] as number);
+        const slope = (slopes[data.indexOf(datum)] as Float32Array)[at] as number;
+        return size === 0 ? [] : [[id, -slope / size] as const];
+      }),
+    );
+  };
+  const [joined, split] = [await ratios(false), await ratios(true)];
+  expect(new Set([...joined.values()].map((ratio) => ratio.toFixed(4))).size).toBeGreaterThan(3);
+  expect([...split.keys()]).toEqual([...joined.keys()]);
+  for (const [id, ratio] of split) expect(ratio).toBeCloseTo(joined.get(id) as number, 5);
+});
+
+test("a loss that an engine does not know by name goes to it as a function", async () => {
+  const recipe = tinyRecipe("none", { siblings: 3, loss: { name: "dro" } });
+  for (const [losses, name] of [
+    [["ppo", "custom"], "custom"],
+    [["dro", "custom"], "dro"],
+  ] as const) {
+    const policy = new Notebook();
+    await update({ policy, exact: true, losses }, batch(), recipe, 1, 0);
+    expect(policy.calls[0]?.loss.name).toBe(name);
+  }
+});
+
 describe("No gradient, no step", () => {
   /** All siblings of a group earn the same, and what sampled is what learns. */
   const flat = () => {
@@ -545,7 +587,8 @@ describe("No gradient, no step", () => {
     const two = [0, 1].map((sibling) => playedEpisode("b", sibling, [learnt(sibling, 2)]));
     const { policy, report } = await run([...one, ...two], { recipe: { siblings: 2, minibatch: 2 } });
     expect([policy.steps.length, policy.discards]).toEqual([1, 1]);
-    expect(report.metrics).toMatchObject({ "optimizer/idle": 1, "optimizer/updates": 1 });
+    // The norm is of the gradients that there were.
+    expect(report.metrics).toMatchObject({ "optimizer/idle": 1, "optimizer/updates": 1, "optimizer/grad_norm": 1 });
   });
 
   test("maxrl leaves out a group with a negative reward, counts it, and goes on", async () => {

@@ -6,7 +6,7 @@ import { ConfigError } from "../core/errors.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
 import type { Datum, Learner, Loss, OptimizerParams, Sampler } from "../engine/engine.ts";
-import { clippedPositions } from "../engine/losses.ts";
+import { clippedPositions, lossFunction, type PolicyLoss } from "../engine/losses.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import { probeDatum, rowsOf, shiftRight, toDatum } from "./batch.ts";
 import { type Correction, foldFactors, offPolicyFactors } from "./correction.ts";
@@ -35,6 +35,8 @@ export type Learners = {
   readonly exact: boolean;
   /** Gradients can't be dropped: a batch that may pull is submitted together with its step, and nothing waits in between. */
   readonly together?: boolean;
+  /** Losses that the engine knows by name; others go to it as functions. Absent: it knows all. */
+  readonly losses?: readonly string[];
 };
 
 export type UpdateReport = {
@@ -232,7 +234,14 @@ async function learn(
   const meter = new Meter();
   const seen: Seen[] = examples.map(() => ({}));
   let updates = 0;
-  const loss = new WatchedLoss(policyLossOf(recipe, mixSeed("loss", recipe.seed, step)));
+  const episodes = new Map<Datum, string>();
+  const split = new Set(examples.map(({ row }) => row.episode)).size < examples.length;
+  const loss = new WatchedLoss(
+    policyLossOf(recipe, mixSeed("loss", recipe.seed, step), {
+      ...(learners.losses && { known: learners.losses }),
+      ...(split && { episodeOf: (datum) => episodes.get(datum) }),
+    }),
+  );
   const anchor = isPolicyLoss(recipe.loss.name) ? "learner" : getLoss(recipe.loss.name).anchor;
   const optimizer = scheduled(recipe.optimizer, recipe, step);
   const frozenPolicy = recipe.critic !== undefined && step <= recipe.critic.warmupSteps;
@@ -254,6 +263,9 @@ async function learn(
             ...(example.row.referenceLogprobs && { referenceLogprobs: example.row.referenceLogprobs }),
           }),
         );
+        data.forEach((datum, k) => {
+          episodes.set(datum, (chosen[k] as Example).row.episode);
+        });
         const work = learners.policy.forwardBackward(data, loss.watched);
         const stepping = learners.together && loss.mayPull(data) ? learners.policy.step(optimizer) : undefined;
         // Its error is met where it is awaited.
@@ -278,7 +290,8 @@ async function learn(
         const result = pulls ? await (stepping ?? learners.policy.step(optimizer)) : { gradNorm: 0, applied: true };
         updates += pulls ? 1 : 0;
         meter.add("policy", report, data.length);
-        if (!Number.isNaN(result.gradNorm)) meter.mean("optimizer/grad_norm", result.gradNorm);
+        // A mini-batch without a gradient counts only where none had one.
+        if (!Number.isNaN(result.gradNorm)) meter.mean("optimizer/grad_norm", result.gradNorm, pulls ? 1 : 0);
         meter.count("optimizer/updates", pulls && result.applied ? 1 : 0);
         meter.count("optimizer/idle", pulls ? 0 : 1);
         meter.count("optimizer/skipped", result.applied ? 0 : 1);
@@ -346,12 +359,23 @@ function minibatches(examples: readonly Example[], recipe: Recipe, step: number,
   );
 }
 
-/** The recipe's loss with its KL term, as an engine takes it. */
-export function policyLossOf(recipe: Recipe, seed: number): Loss {
+/** `known`: losses that the engine knows; absent: all. `episodeOf`: where an episode is several datums, which one a datum is of. */
+export type LossPlace = {
+  readonly known?: readonly string[];
+  readonly episodeOf?: (datum: Datum) => string | undefined;
+};
+
+/** The recipe's loss with its KL term, as an engine takes it. A GSPO ratio is over an episode, which an engine that sees one datum can't tell. */
+export function policyLossOf(recipe: Recipe, seed: number, { known, episodeOf }: LossPlace = {}): Loss {
   const { name, ...options } = recipe.loss;
   const kl =
     recipe.kl?.as === "loss" ? { coefficient: recipe.kl.coefficient, estimator: recipe.kl.estimator } : undefined;
-  if (isPolicyLoss(name)) return { ...recipe.loss, ...(kl && { kl }) } as Loss;
+  if (isPolicyLoss(name)) {
+    const loss = { ...recipe.loss, ...(kl && { kl }) } as PolicyLoss;
+    const whole = name === "gspo" ? episodeOf : undefined;
+    if (whole === undefined && (known?.includes(name) ?? true)) return loss;
+    return { name: "custom", compute: lossFunction(loss, whole) };
+  }
   const maker = getLoss(name);
   if (maker.anchor === "sampler" && recipe.correction !== undefined) {
     throw new ConfigError(`Loss "${name}" corrects for the sampler itself: leave correction out.`);

@@ -19,7 +19,10 @@ import { makeEnv } from "../envs/registry.ts";
 import { toOpenAI } from "../images/openai.ts";
 import { createFolder } from "../model/folder.ts";
 import { loadFolder } from "../model/index.ts";
-import type { Metrics } from "../run/events.ts";
+import { findAlarms } from "../run/alarms.ts";
+import type { Metrics, RunEvent } from "../run/events.ts";
+import { readTrajectories } from "../run/trajectories.ts";
+import { rowOf } from "../viewer/row.ts";
 import type { Recipe, RecipeInput } from "./recipe.ts";
 import { signalsEnv, TINY, tinyRecipe } from "./test-run.ts";
 import { train } from "./trainer.ts";
@@ -163,6 +166,32 @@ describe.runIf(python)("the real vLLM", () => {
     expect(more("/v1/chat/completions/render")).toBe(0);
     // Once after each publication but the last, which nothing is learned after.
     expect([more("/sleep"), more("/wake_up")]).toEqual([3, 3]);
+  }, 300_000);
+
+  test("a model that looks is not called blind, and no frame is marked as another: with the server's pixels and with ours", async () => {
+    for (const renderer of ["server", "own"]) {
+      const { warmStart: _, ...given } = recipe({ renderer }, { model, sight: { every: 3, episodes: 40 } });
+      const events: RunEvent[] = [];
+      const seeds: [number, number] = [1_000_000_000, 1_000_000_039];
+      const evaluate = { ...given.evaluate, seeds };
+      const folder = join(root, `sight-${renderer}`);
+      await train({ recipe: { ...given, evaluate }, folder, onEvent: (event) => events.push(event) });
+      const probes = events.filter(({ kind }) => kind === "sight").map(({ metrics }) => metrics);
+      expect(probes.length).toBe(2);
+      for (const metrics of probes) {
+        expect(metrics).toMatchObject({ "sight/episodes": 40, "sight/hash_mismatches": 0 });
+        expect(metrics["sight/gap_low"]).toBeGreaterThan(0.3);
+        expect(metrics["sight/success"]).toBeGreaterThan((metrics["sight/success_grey"] as number) + 0.3);
+      }
+      expect(findAlarms(events).filter(({ kind }) => kind === "blind")).toEqual([]);
+      const trained = (await readTrajectories(folder, 3)).filter(({ split }) => split === "train");
+      expect(trained.length).toBeGreaterThan(8);
+      for (const record of trained) {
+        expect(rowOf(record)?.frames).toEqual({ checked: 3, mismatched: 0 });
+        const images = record.tokens?.flatMap((sequence) => sequence.images) ?? [];
+        expect(images.map(({ learnerHash }) => learnerHash)).toEqual(record.turns.flatMap(({ frames }) => frames));
+      }
+    }
   }, 300_000);
 
   describe("a sampler there", () => {

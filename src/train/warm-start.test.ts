@@ -110,7 +110,7 @@ test("threads play what the main thread plays: the same ids, weights and picture
     expect(here).toHaveLength(5);
     expect(bare(there)).toEqual(bare(here));
     expect(views(there)).toEqual(views(here));
-    await expect(play(2, { sampling: { contextTokens: 64 } })).rejects.toThrow(/does not fit the context/);
+    await expect(play(2, { sampling: { contextTokens: 64 } })).rejects.toThrow(/the context has 64/);
   } finally {
     await rm(folder, { recursive: true });
   }

@@ -8,6 +8,7 @@
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Alarm } from "../run/alarms.ts";
 import type { EventKind, TimeSpan } from "../run/events.ts";
+import type { Failure } from "../run/failures.ts";
 import type { Manifest, RunStatus } from "../run/manifest.ts";
 import type { MetricInfo } from "../run/metrics.ts";
 import type { TokensRecord, TrajectoryRecord, TurnRecord } from "../run/trajectories.ts";
@@ -126,6 +127,8 @@ export type RunOverview = RunListItem & {
   readonly metricNames: readonly { readonly name: string; readonly info: MetricInfo; readonly points: number }[];
   /** What is wrong now, in words with advice. */
   readonly alarms: readonly Alarm[];
+  /** The first episode that failed for our reasons since the run last went on. */
+  readonly failure?: Failure & { readonly step: number };
   /** Alarms of the past, notes, resumes, checkpoints, the end; newest last, at most 200. */
   readonly log: readonly LogLine[];
   /** Where `live` goes on from. */

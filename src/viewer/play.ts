@@ -60,9 +60,9 @@ export class PlayRoom {
     this.#files = files;
   }
 
-  envs(): EnvChoice[] {
+  async envs(): Promise<EnvChoice[]> {
     const own = this.#files.map((id): EnvChoice => ({ id, summary: "A file named on the command line.", options: {} }));
-    const here = listEnvs().filter(({ id }) => !isRemote(id));
+    const here = (await listEnvs()).filter(({ id }) => !isRemote(id));
     const known = here.map(({ id, summary, maxTurns, variants, options }): EnvChoice => {
       const plain = JSON.parse(JSON.stringify(options)) as JsonObject;
       return { id, summary, ...(maxTurns && { maxTurns }), ...(variants && { variants }), options: plain };

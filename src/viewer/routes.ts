@@ -35,7 +35,7 @@ export async function answer(state: ViewerState, request: Asked): Promise<Respon
       if (id === undefined) return json(await compare(state, query.getAll("run")));
       break;
     case "envs":
-      if (id === undefined) return json({ envs: state.play.envs() });
+      if (id === undefined) return json({ envs: await state.play.envs() });
       break;
     case "play":
       return answerPlay(state, request);

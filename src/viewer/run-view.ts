@@ -8,6 +8,7 @@ import { DataError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
 import { findAlarms } from "../run/alarms.ts";
 import { addEvent, EVENTS_FILE, type PlacedEvent, type RunEvent, readEvents } from "../run/events.ts";
+import type { Failure } from "../run/failures.ts";
 import { FRAMES_FOLDER, readFrame, readFrameBytes } from "../run/frames.ts";
 import { type RunSummary, summarizeRun } from "../run/list.ts";
 import { isLocked } from "../run/lock.ts";
@@ -159,6 +160,7 @@ export class RunView {
       steps: new Set(events.filter(({ kind }) => kind === "train").map(({ step }) => step)).size,
       metricNames: [...this.#series().values()].map(({ name, info, total }) => ({ name, info, points: total })),
       alarms: findAlarms(events),
+      ...failureOf(events),
       log: events.filter(isLogged).slice(-LOG_LINES).map(logLine),
       position: this.#position,
       missing: [...new Set([...item.missing, ...this.#damage, ...this.#tail, ...this.#index.missing])],
@@ -340,7 +342,14 @@ export function framesOf(record: TrajectoryRecord): Set<string> {
   return new Set([...hashes, ...sampled, ...(record.final?.frames ?? [])]);
 }
 
-const LOGGED = new Set<RunEvent["kind"]>(["start", "resume", "alarm", "checkpoint", "note", "end"]);
+/** What failed before the run went on again may be mended. */
+function failureOf(events: readonly RunEvent[]): Pick<RunOverview, "failure"> {
+  const since = events.findLastIndex(({ kind }) => kind === "resume");
+  const found = events.slice(since + 1).find(({ kind }) => kind === "failure");
+  return found?.data === undefined ? {} : { failure: { ...(found.data as Failure), step: found.step } };
+}
+
+const LOGGED = new Set<RunEvent["kind"]>(["start", "resume", "alarm", "failure", "checkpoint", "note", "end"]);
 
 function isLogged({ kind }: RunEvent): boolean {
   return LOGGED.has(kind);

@@ -41,6 +41,24 @@ describe("what the routes say of a run", () => {
       expect(rows).toEqual([{ key: "seed", values: [1, 2] }]);
     }));
 
+  test("the overview has the first episode that failed, until the run goes on", () =>
+    withViewer(async (viewer, folder) => {
+      const run = await writeRun(join(folder, "broken"), { steps: 1, name: "broken" });
+      const failure = { env: "lake.ts", seed: 7, end: "env_error", error: "It broke.", stack: "at act (lake.ts:3:9)" };
+      run.log("failure", 1, {}, { message: failure.error, data: failure });
+      run.log("failure", 1, {}, { message: "later", data: { ...failure, error: "later" } });
+      await run.flush();
+      const overview = async () => get<RunOverview>(viewer, routes.overview("broken"));
+      expect((await overview()).failure).toEqual({ ...failure, step: 1 });
+      expect((await overview()).log.map(({ kind }) => kind)).toContain("failure");
+      await appendFile(
+        join(folder, "broken", "events.jsonl"),
+        `${JSON.stringify({ step: 1, time: 9, kind: "resume", metrics: {}, from: 1e9 })}\n`,
+      );
+      expect((await overview()).failure).toBeUndefined();
+      await run.close("stopped");
+    }));
+
   test("the overview has the manifest, the metrics in order, the alarms and the log", () =>
     withViewer(async (viewer) => {
       const overview = await get<RunOverview>(viewer, routes.overview("small"));

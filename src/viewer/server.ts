@@ -23,6 +23,8 @@ export type ViewerOptions = {
   /** Default 0: any free one. */
   readonly port?: number;
   readonly token?: string;
+  /** DNS names under which others reach it; see `Guard`. */
+  readonly allowHosts?: readonly string[];
   /** Environments by path that may be played. */
   readonly envs?: readonly string[];
   /** Where the built front end is; found by itself. */
@@ -41,7 +43,12 @@ const MAX_BODY = 1024 * 1024;
 export async function startViewer(options: ViewerOptions): Promise<Viewer> {
   const { host = "127.0.0.1", port = 0, token } = options;
   const called = { word: "token", flag: "--token" };
-  const guard = new Guard({ host, called, ...(token !== undefined && { key: token }) });
+  const guard = new Guard({
+    host,
+    names: options.allowHosts ?? [],
+    called,
+    ...(token !== undefined && { key: token }),
+  });
   const state = new ViewerState(resolve(options.folder), options.envs ?? []);
   const webFolder = options.webFolder ?? findWebFolder();
   const files = webFolder === undefined ? new Map<string, StaticFile>() : await listFiles(webFolder);

@@ -9,7 +9,7 @@ import { constants, lstat, mkdir, mkdtemp, open, rm, stat, writeFile } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ConfigError, DataError, errorMessage } from "../core/errors.ts";
-import { isMissing } from "../run/files.ts";
+import { isMissing, PRIVATE } from "../run/files.ts";
 import { LineWriter, readLines } from "../run/jsonl.ts";
 import { LOCK_FILE, lockRun } from "../run/lock.ts";
 import { TRAJECTORIES_FOLDER, type TrajectoryRecord, trajectorySteps } from "../run/trajectories.ts";
@@ -83,7 +83,7 @@ export class TrajectoryIndex {
     const batches = await load(place.folder);
     if (batches === undefined) {
       await rm(join(place.folder, INDEX_FILE), { force: true });
-      await writeFile(join(place.folder, TEXT_FILE), "");
+      await writeFile(join(place.folder, TEXT_FILE), "", { mode: PRIVATE });
     }
     const { writer } = await LineWriter.open(join(place.folder, INDEX_FILE));
     if (batches === undefined) writer.append({ format: FORMAT });

@@ -4,7 +4,7 @@ import type { RunOverview, Series } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
 import { Chart, type Mark } from "../chart.tsx";
 import { ago, duration, isNumber, number, signed, withUnit } from "../format.ts";
-import { Missing, marksOf, Show, Success } from "../parts.tsx";
+import { Episodes, Missing, marksOf, Show, Success } from "../parts.tsx";
 import { href } from "../route.ts";
 import { CHARTS_A_SECTION, type ChartPlan, lineOf, SECTIONS, seriesFor } from "../series.ts";
 import { useLoad, useSource } from "../use.ts";
@@ -28,15 +28,18 @@ export function OverviewPage({ run, overview, live }: RunPageProps) {
 }
 
 function Alarms({ overview }: { overview: RunOverview }) {
-  const { alarms, status, message } = overview;
+  const { alarms, status, message = "", failure } = overview;
+  // The failed episode that it quotes, indented, stands below.
+  const why = failure === undefined ? message : message.replace(/\n {2}.*/g, "").replace(/ The first:/, "");
   return (
     <div class="alarms" aria-live="polite">
       {status === "failed" && (
         <article class="alarm stop">
           <h2>The run failed</h2>
-          <p>{message}</p>
+          <p class="lines">{why}</p>
         </article>
       )}
+      {failure !== undefined && <FirstFailure failure={failure} />}
       {status === "interrupted" && (
         <article class="alarm">
           <h2>The run was interrupted</h2>
@@ -51,6 +54,30 @@ function Alarms({ overview }: { overview: RunOverview }) {
         </article>
       ))}
     </div>
+  );
+}
+
+function FirstFailure({ failure }: { failure: NonNullable<RunOverview["failure"]> }) {
+  const { env, seed, error, agent, reply, stack, step } = failure;
+  return (
+    <article class="alarm stop">
+      <h2>The first episode that failed</h2>
+      <p class="lines">{error}</p>
+      {stack !== undefined && <pre>{stack}</pre>}
+      <p>
+        {env}, seed {seed}
+        {agent !== undefined && `, played by the ${agent} agent`}
+        {reply !== undefined && (
+          <>
+            , reply <q>{reply}</q>
+          </>
+        )}
+      </p>
+      <small>
+        step {step}. It counts against success and is never trained; the run stops when too many fail
+        (rollout.maxFailed).
+      </small>
+    </article>
   );
 }
 
@@ -71,6 +98,7 @@ function Figures({ overview }: { overview: RunOverview }) {
               high={metrics["eval/success_high"] ?? null}
               marks={marks}
             />
+            <Episodes metrics={metrics} of="eval" />
           </dd>
         </div>
       )}
@@ -79,6 +107,7 @@ function Figures({ overview }: { overview: RunOverview }) {
           <dt>Training success</dt>
           <dd>
             <Success label="Training success" value={metrics["train/success"]} marks={marks} />
+            <Episodes metrics={metrics} of="train" />
           </dd>
         </div>
       )}
@@ -202,14 +231,16 @@ function AllMetrics({ overview, run }: { overview: RunOverview; run: string }) {
 function ManifestView({ overview }: { overview: RunOverview }) {
   const { manifest } = overview;
   if (manifest === undefined) return null;
-  const { config, versions, seeds, resumes } = manifest;
+  const { config, versions, seeds, resumes, history = [] } = manifest;
+  // One configuration from the first step on is the one above.
+  const earlier = history.length > 1 ? { history } : {};
   return (
     <details class="panel">
       <summary>
         <h2>Manifest</h2>
       </summary>
       <div class="manifest">
-        {Object.entries({ ...config, versions, seeds, resumes }).map(([key, value]) => (
+        {Object.entries({ ...config, versions, seeds, resumes, ...earlier }).map(([key, value]) => (
           <div key={key}>
             <h3>{key}</h3>
             <pre>{typeof value === "object" ? JSON.stringify(value, null, 2) : String(value)}</pre>

@@ -87,6 +87,7 @@ function RunCard(props: { run: RunListItem; chosen: boolean; picked: boolean; fu
   const { run, chosen, picked, full } = props;
   const { metrics } = run;
   const evaluated = isNumber(metrics["eval/success"]);
+  const failed = metrics["eval/failed"] ?? 0;
   const gap = metrics["sight/gap"];
   const blind = isNumber(gap) && (metrics["sight/gap_low"] ?? 1) <= 0;
   return (
@@ -117,6 +118,11 @@ function RunCard(props: { run: RunListItem; chosen: boolean; picked: boolean; fu
           marks={marksOf(metrics)}
         />
         <span class="sight-word">
+          {failed > 0 && (
+            <span class="chip bad">
+              {failed} of {metrics["eval/asked"]} failed
+            </span>
+          )}
           {isNumber(gap) && (
             <span class={`chip ${blind ? "bad" : "plain"}`}>{blind ? "blind" : `sight ${signed(gap)}`}</span>
           )}

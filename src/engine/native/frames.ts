@@ -3,8 +3,9 @@
  * distinct frame is preprocessed once and, for each version of the weights, encoded once, however many turns, siblings and workers show it.
  * Both stores forget the least recently used. Buffers of patches are large and are used again.
  */
+
+import { ImageError } from "../../core/errors.ts";
 import { type ImageSpan, nameOf } from "../../core/model-input.ts";
-import { EngineError } from "../errors.ts";
 import type { FeatureRef, FrameRef, FrameShape, ModelRef, RawPicture } from "./jobs.ts";
 import { type Pool, reviveError } from "./pool.ts";
 
@@ -204,7 +205,7 @@ export class Frames {
     const { image, features } = picture;
     const { width, height } = image;
     if (width * height > MOST_PIXELS) {
-      throw new EngineError(
+      throw new ImageError(
         `A ${width}×${height} picture is too large for the embedded engine, which takes up to ${MOST_PIXELS} pixels. Make it smaller first.`,
       );
     }

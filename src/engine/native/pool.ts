@@ -9,6 +9,7 @@ import { createRequire } from "node:module";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
+import { compiledScripts } from "../../core/cache-folder.ts";
 import { ConfigError, DataError, errorMessage, ImageError } from "../../core/errors.ts";
 import type { OnToken } from "../engine.ts";
 import { EngineError, RuinedWeights } from "../errors.ts";
@@ -201,7 +202,8 @@ function startWorker(workerData: WorkerPlace): Worker {
     if (!existsSync(built)) throw new EngineError(`${fileURLToPath(built)} is missing; install the package again.`);
     return new Worker(built, { workerData, resourceLimits: LIMITS });
   }
-  const jiti = createRequire(import.meta.url).resolve("jiti");
-  const bootstrap = `require(${JSON.stringify(jiti)}).createJiti(${JSON.stringify(fileURLToPath(source))})(${JSON.stringify(fileURLToPath(source))})`;
+  const jiti = JSON.stringify(createRequire(import.meta.url).resolve("jiti"));
+  const [file, options] = [fileURLToPath(source), { fsCache: compiledScripts() }].map((one) => JSON.stringify(one));
+  const bootstrap = `require(${jiti}).createJiti(${file}, ${options})(${file})`;
   return new Worker(bootstrap, { eval: true, workerData, resourceLimits: LIMITS });
 }

@@ -63,8 +63,16 @@ export class TinkerEngine implements Engine {
       gradientClipping: newer,
       freshOptimizer: newer,
       start: "server",
-      // Older servers average, which takes away the sign of weights: no loss of one's own there.
-      losses: ["cross_entropy", "importance_sampling", "ppo", "cispo", ...(newer ? ["gspo", "dro", "custom"] : [])],
+      // Older servers average, which takes away the sign of weights: no loss of one's own there. The API's dro has no weights, and pulls at every
+      // position, those without a target too: only our own server's has.
+      losses: [
+        "cross_entropy",
+        "importance_sampling",
+        "ppo",
+        "cispo",
+        ...(newer ? ["gspo", "custom"] : []),
+        ...(newer && server.own ? ["dro"] : []),
+      ],
       regularizers: [],
       optimizers: ["adamw"],
       weights: "snapshot",

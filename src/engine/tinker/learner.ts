@@ -6,7 +6,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { z } from "zod";
-import { DataError } from "../../core/errors.ts";
+import { ConfigError, DataError } from "../../core/errors.ts";
 import type { ForwardBackwardOutput, SaveOptions, TrainingClient } from "../../tinker/index.ts";
 import { checkOptimizer } from "../check-optimizer.ts";
 import { customForwardBackward } from "../custom-loss.ts";
@@ -111,6 +111,11 @@ export class TinkerLearner implements Learner {
   async forwardBackward(data: readonly Datum[], loss: Loss): Promise<LossReport> {
     checkLoss(loss, "lm");
     if (loss.name === "value") throw new EngineError("Tinker has no critic.");
+    if (loss.name === "dro" && !this.#own) {
+      throw new ConfigError(
+        "This server's dro has no weights and would pull at positions without a target: send it as a function (lossFunction).",
+      );
+    }
     if (loss.name !== "custom") return this.#learn(data, loss);
     const report = await customForwardBackward(this, data, loss.compute);
     if (!report.finite) this.#spoiled = true;

@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type ModelInput, nameOf } from "../../core/model-input.ts";
 import { type ChatFolder, loadChat } from "../../model/chat.ts";
+import type { Datum } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { Gone, WorkerLost } from "./lost.ts";
 import type { Link, WorkerSource } from "./process.ts";
@@ -15,6 +16,8 @@ type Processor = ChatFolder["processor"];
 
 /** Bytes of pictures in one request. */
 const FRAME_BYTES = 32 * 1024 ** 2;
+/** Of the frames that a worker keeps, what one call may show: others are on their way meanwhile. */
+const CALL_SHARE = 0.25;
 const ATTEMPTS = 6;
 const WAIT_MS = 500;
 /** After so many the client forgets what it sent; the worker says if something is missing. */
@@ -42,6 +45,12 @@ export class Pictures {
   /** Of the picture that a key names, whatever size it was shown in. */
   static hashOf(key: string): string {
     return key.replace(/:\d+x\d+$/, "");
+  }
+
+  bytesOf(span: Span): number {
+    if (span.features !== undefined) return span.features.data.byteLength;
+    const { width, height } = this.#processor.targetSize(span.image.width, span.image.height);
+    return 3 * width * height;
   }
 
   body(span: Span, key: string): FrameBody {
@@ -107,7 +116,7 @@ export class Client {
         if (instance !== undefined && link.instance !== instance) throw new Gone();
         await this.#ahead;
         // The last of them go with the call itself.
-        const batches = pictures === undefined ? [] : this.#unknown(inputs, pictures);
+        const batches = pictures === undefined ? [] : this.#unknown(inputs, pictures, link);
         const last = batches.pop() ?? [];
         for (const batch of batches) await link.connection.frames(batch);
         const answer = await ask(link, last);
@@ -129,6 +138,28 @@ export class Client {
     }
   }
 
+  /** Data in runs that a worker can hold the frames of, in order; at least one run. */
+  async pieces(data: readonly Datum[], pictures: Pictures): Promise<Datum[][]> {
+    const most = (await this.link()).frameBytes * CALL_SHARE;
+    const runs: Datum[][] = [[]];
+    let shown = new Set<string>();
+    let bytes = 0;
+    for (const datum of data) {
+      const fresh = new Map(datum.input.images.map((span) => [pictures.keyOf(span), pictures.bytesOf(span)]));
+      const more = (known: ReadonlySet<string>) =>
+        [...fresh].reduce((sum, [key, size]) => sum + (known.has(key) ? 0 : size), 0);
+      if (bytes + more(shown) > most && runs.at(-1)?.length !== 0) {
+        runs.push([]);
+        shown = new Set();
+        bytes = 0;
+      }
+      bytes += more(shown);
+      for (const key of fresh.keys()) shown.add(key);
+      runs.at(-1)?.push(datum);
+    }
+    return runs;
+  }
+
   async close(): Promise<void> {
     await this.source.close();
   }
@@ -138,9 +169,9 @@ export class Client {
     const before = this.#ahead;
     const show = async () => {
       await before;
-      const { connection } = await this.link();
-      for (const batch of this.#unknown(inputs, pictures)) {
-        await connection.frames(batch);
+      const link = await this.link();
+      for (const batch of this.#unknown(inputs, pictures, link)) {
+        await link.connection.frames(batch);
         for (const { key } of batch) this.#known.add(key);
       }
     };
@@ -149,7 +180,7 @@ export class Client {
   }
 
   /** Pictures that are not known there, in requests that are not too large. */
-  #unknown(inputs: readonly ModelInput[], pictures: Pictures): FrameBody[][] {
+  #unknown(inputs: readonly ModelInput[], pictures: Pictures, { frameBytes }: Link): FrameBody[][] {
     if (this.#known.size > MOST_KNOWN) this.#known.clear();
     const batches: FrameBody[][] = [];
     const named = new Set<string>();
@@ -161,7 +192,7 @@ export class Client {
       const body = pictures.body(span, key);
       if (room <= 0) {
         batches.push([]);
-        room = FRAME_BYTES;
+        room = Math.min(FRAME_BYTES, frameBytes * CALL_SHARE);
       }
       batches.at(-1)?.push(body);
       room -= body.data.byteLength;

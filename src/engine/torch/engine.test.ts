@@ -133,6 +133,49 @@ describe.runIf(TORCH)("the PyTorch worker", () => {
     await sampler.close();
   });
 
+  test("a batch that shows more frames than the worker keeps is scored and learned in pieces, with the same numbers", async () => {
+    const { processor } = await loadChat(model.folder);
+    const many = tinyImages(32);
+    const teller = await engine.sampler(model.folder);
+    const data: Datum[] = [];
+    for (let seed = 0; seed < 8; seed++)
+      data.push((await playEpisode(teller, model.config, many.slice(4 * seed, 4 * seed + 4), seed)).datum);
+    const bytes = data.map(({ input }) => {
+      const frames = new Map(input.images.map(({ image }) => [image.hash, processor.view(image).data.byteLength]));
+      return [...frames.values()].reduce((sum, size) => sum + size, 0);
+    });
+    // Enough for any one sequence, not for all of them.
+    const frameBytes = 2 * Math.max(...bytes);
+    expect(bytes.reduce((sum, size) => sum + size, 0)).toBeGreaterThan(frameBytes);
+    const { engine: small } = cpuEngine({ frameBytes });
+    try {
+      const wanted = await engine.learner({ folder: model.folder, seed: 0 });
+      const found = await small.learner({ folder: model.folder, seed: 0 });
+      const values = (all: readonly { readonly logprobs?: Float32Array }[]) =>
+        all.map(({ logprobs }) => [...(logprobs ?? [])]);
+      const near = (some: readonly number[][], others: readonly number[][]) => {
+        expect(some.length).toBe(others.length);
+        some.forEach((row, i) => {
+          row.forEach((value, j) => {
+            expect(value).toBeCloseTo(others[i]?.[j] as number, 4);
+          });
+        });
+      };
+      near(values(await found.forward(data)), values(await wanted.forward(data)));
+      const [one, two] = [await found.forwardBackward(data, CE), await wanted.forwardBackward(data, CE)];
+      expect(one.loss).toBeCloseTo(two.loss, 3);
+      expect(one.metrics.tokens).toBe(two.metrics.tokens);
+      expect(one.metrics.nll).toBeCloseTo(two.metrics.nll as number, 4);
+      expect(one.pictures).toEqual(two.pictures);
+      expect((await found.step(STEP)).gradNorm).toBeCloseTo((await wanted.step(STEP)).gradNorm, 3);
+      const sampler = await small.sampler(model.folder);
+      const whole = await engine.sampler(model.folder);
+      near(values(await sampler.score(data)), values(await whole.score(data)));
+    } finally {
+      await small.close();
+    }
+  });
+
   test("bad input is refused with what to do, and the worker lives on", async () => {
     await expect(engine.learner({ folder: join(model.root, "nothing"), seed: 0 })).rejects.toThrow(/config.json/);
     const learner = await engine.learner({ folder: model.folder, seed: 0 });
@@ -281,7 +324,7 @@ describe.runIf(TORCH)("a worker elsewhere", () => {
     const flags = ["--device", "cpu", "--threads", "1", "--with-parent", "--port", String(port)];
     other = spawn(CPU_SETTINGS.python!, ["-m", "saccade_torch", ...flags], {
       cwd: model.root,
-      env: { ...process.env, PYTHONPATH: packageFolder(), SACCADE_TORCH_KEY: "far away" },
+      env: { ...process.env, PYTHONPATH: packageFolder(), SACCADE_TORCH_KEY: "far away from here" },
       stdio: ["pipe", "pipe", "ignore"],
     });
     const line = await new Promise<string>((resolve) => other.stdout?.once("data", (text) => resolve(String(text))));
@@ -309,7 +352,7 @@ describe.runIf(TORCH)("a worker elsewhere", () => {
     const stranger = await openEngine(`torch@127.0.0.1:${port}`);
     await expect(stranger.sampler(model.folder)).rejects.toThrow(/key is wrong/);
     await stranger.close();
-    vi.stubEnv("SACCADE_TORCH_KEY", "far away");
+    vi.stubEnv("SACCADE_TORCH_KEY", "far away from here");
     await expect(openEngine({ name: `torch@127.0.0.1:${port}`, device: "cuda" })).rejects.toThrow(/leave device out/);
 
     const engine = await openEngine(`torch@127.0.0.1:${port}`);

@@ -88,6 +88,7 @@ const settings = z.strictObject({
   dtype: z.enum(["float32", "bfloat16"]).optional(),
   packTokens: count,
   cacheBytes: count,
+  frameBytes: count,
   compile: z.boolean().optional(),
   checkpointing: z.boolean().optional(),
   offload: z.boolean().optional(),

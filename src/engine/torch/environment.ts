@@ -7,9 +7,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { cacheFolder, mistrust } from "../../core/cache-folder.ts";
 import { errorMessage } from "../../core/errors.ts";
 import { EngineError } from "../errors.ts";
-import { cacheFolder } from "../native/kernels/build.ts";
 
 /** What `setup` installs beside torch. */
 const PACKAGES = ["aiohttp>=3.10", "msgpack>=1.1", "numpy>=2", "safetensors>=0.5", "transformers>=5,<6"];
@@ -39,7 +39,8 @@ export function environmentFolder(): string {
 
 /** Which Python is used when nothing is named: what `setup` made or was told, if that is there. */
 export function defaultPython(): string {
-  const told = existsSync(rememberedIn()) ? readFileSync(rememberedIn(), "utf8").trim() : undefined;
+  const file = rememberedIn();
+  const told = existsSync(file) && mistrust(file) === undefined ? readFileSync(file, "utf8").trim() : undefined;
   const found = [told, pythonIn(environmentFolder())].find((python) => python !== undefined && existsSync(python));
   return process.env.SACCADE_TORCH_PYTHON || found || "python3";
 }

@@ -54,10 +54,13 @@ export class TorchLearner implements Learner {
   forward(data: readonly Datum[]): Promise<Forward[]> {
     return this.#enqueue(async () => {
       for (const datum of data) checkDatum(datum);
-      const { forwards } = await this.#call("forward", { data: this.#bodies(data) }, data);
-      return (forwards as Body[]).map(
-        (found) => Object.fromEntries(Object.entries(found).map(([name, bytes]) => [name, floats(bytes)])) as Forward,
-      );
+      const found: Forward[] = [];
+      for (const piece of await this.#host.client.pieces(data, this.#pictures)) {
+        const { forwards } = await this.#call("forward", { data: this.#bodies(piece) }, piece);
+        for (const one of forwards as Body[])
+          found.push(Object.fromEntries(Object.entries(one).map(([name, bytes]) => [name, floats(bytes)])) as Forward);
+      }
+      return found;
     });
   }
 
@@ -131,14 +134,18 @@ export class TorchLearner implements Learner {
 
   async #learn(data: readonly Datum[], loss: Exclude<Loss, { name: "custom" }>): Promise<LossReport> {
     for (const datum of data) checkDatum(datum, loss);
-    const found = await this.#call("forward_backward", { data: this.#bodies(data), loss }, data);
-    return {
-      loss: found.loss as number,
-      finite: found.finite as boolean,
-      metrics: found.metrics as Record<string, number>,
-      outputs: (found.outputs as Uint8Array[]).map(floats),
-      pictures: (found.pictures as string[][]).map((keys) => keys.map(Pictures.hashOf)),
-    };
+    const reports: PieceReport[] = [];
+    for (const piece of await this.#host.client.pieces(data, this.#pictures)) {
+      const found = await this.#call("forward_backward", { data: this.#bodies(piece), loss }, piece);
+      reports.push({
+        loss: found.loss as number,
+        finite: found.finite as boolean,
+        metrics: found.metrics as PieceReport["metrics"],
+        outputs: (found.outputs as Uint8Array[]).map(floats),
+        pictures: (found.pictures as string[][]).map((keys) => keys.map(Pictures.hashOf)),
+      });
+    }
+    return joined(reports);
   }
 
   async #write(op: "export" | "checkpoint", folder: string): Promise<void> {
@@ -166,6 +173,27 @@ export class TorchLearner implements Learner {
     this.#queue = result.catch(() => {});
     return result;
   }
+}
+
+type PieceReport = Required<LossReport> & { readonly metrics: { readonly tokens: number } };
+
+/** Losses and gradients are sums over tokens, metrics means over them. */
+function joined(reports: readonly PieceReport[]): LossReport {
+  const [first] = reports;
+  if (first !== undefined && reports.length === 1) return first;
+  const tokens = reports.reduce((sum, { metrics }) => sum + metrics.tokens, 0);
+  const metrics: Record<string, number> = {};
+  for (const { metrics: own } of reports) {
+    for (const [name, value] of Object.entries(own))
+      metrics[name] = (metrics[name] ?? 0) + value * (name === "tokens" ? 1 : own.tokens / Math.max(1, tokens));
+  }
+  return {
+    loss: reports.reduce((sum, { loss }) => sum + loss, 0),
+    finite: reports.every(({ finite }) => finite),
+    metrics,
+    outputs: reports.flatMap(({ outputs }) => outputs),
+    pictures: reports.flatMap(({ pictures }) => pictures),
+  };
 }
 
 async function openIn({ client, bundles }: TorchHost, spec: LearnerSpec): Promise<Opened> {

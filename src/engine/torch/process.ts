@@ -22,6 +22,8 @@ export type WorkerSettings = {
   readonly packTokens?: number | undefined;
   /** Most bytes of keys and values of one sampler. */
   readonly cacheBytes?: number | undefined;
+  /** Most bytes of frames that the worker keeps for calls to name; calls that show more go in pieces. */
+  readonly frameBytes?: number | undefined;
   readonly compile?: boolean | undefined;
   readonly checkpointing?: boolean | undefined;
   /** 32-bit weights, gradients and the optimizer's state lie in host memory. */
@@ -32,8 +34,8 @@ export type WorkerSettings = {
   readonly threads?: number | undefined;
 };
 
-/** A worker that runs: how to reach it, and which process of it this is. */
-export type Link = { readonly connection: Connection; readonly instance: string };
+/** A worker that runs: how to reach it, which process of it this is, and the bytes of frames that it keeps. */
+export type Link = { readonly connection: Connection; readonly instance: string; readonly frameBytes: number };
 
 /** Where workers come from: one that we start, or one that runs elsewhere. */
 export interface WorkerSource {
@@ -159,10 +161,10 @@ export class LocalWorker implements WorkerSource {
       eachLine(child.stdout, (line) => {
         if (!line.startsWith('{"port"')) return;
         clearTimeout(late);
-        const { port, instance } = JSON.parse(line) as { port: number; instance: string };
+        const { port, ...about } = JSON.parse(line) as { port: number; instance: string; frameBytes: number };
         const connection = new Connection({ host: "127.0.0.1", port, key });
         child.once("close", () => connection.close());
-        resolve({ connection, instance });
+        resolve({ connection, ...about });
       });
     });
   }
@@ -198,9 +200,9 @@ export class RemoteWorker implements WorkerSource {
     const until = performance.now() + (this.#met ? PATIENCE_MS : 0);
     for (;;) {
       try {
-        const { instance } = await this.#connection.health();
+        const { instance, frameBytes } = await this.#connection.health();
         this.#met = true;
-        return { connection: this.#connection, instance: instance as string };
+        return { connection: this.#connection, instance: instance as string, frameBytes: frameBytes as number };
       } catch (error) {
         if (!(error instanceof WorkerLost) || this.#closed || performance.now() > until) throw error;
         await sleep(LOOK_MS);
@@ -225,8 +227,15 @@ function launch({ processes = 1 }: WorkerSettings): string[] {
 }
 
 function flags(settings: WorkerSettings): string[] {
-  const { device, dtype, packTokens, cacheBytes, compile, checkpointing, offload, threads } = settings;
-  const values = { device, dtype, "pack-tokens": packTokens, "cache-bytes": cacheBytes, threads };
+  const { device, dtype, packTokens, cacheBytes, frameBytes, compile, checkpointing, offload, threads } = settings;
+  const values = {
+    device,
+    dtype,
+    "pack-tokens": packTokens,
+    "cache-bytes": cacheBytes,
+    "frame-bytes": frameBytes,
+    threads,
+  };
   return [
     ...Object.entries(values).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, String(value)])),
     ...(compile === undefined ? [] : [compile ? "--compile" : "--no-compile"]),

@@ -108,9 +108,13 @@ export class TorchSampler implements Sampler {
   async score(data: readonly Datum[]): Promise<Scores[]> {
     this.#checkOpen();
     for (const datum of data) checkDatum(datum);
-    const body = { sampler: this.#id, data: data.map((datum) => datumBody(datum, this.#pictures.keyOf)) };
-    const { scores } = await this.#client.call("score", body, this.#showing(data.map(({ input }) => input)));
-    return (scores as Uint8Array[]).map((bytes) => ({ logprobs: floats(bytes) }));
+    const found: Scores[] = [];
+    for (const piece of await this.#client.pieces(data, this.#pictures)) {
+      const body = { sampler: this.#id, data: piece.map((datum) => datumBody(datum, this.#pictures.keyOf)) };
+      const { scores } = await this.#client.call("score", body, this.#showing(piece.map(({ input }) => input)));
+      found.push(...(scores as Uint8Array[]).map((bytes) => ({ logprobs: floats(bytes) })));
+    }
+    return found;
   }
 
   async offer(takers: number): Promise<WeightOffer> {

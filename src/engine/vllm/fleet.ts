@@ -6,6 +6,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { errorMessage } from "../../core/errors.ts";
+import { printable } from "../../core/printable.ts";
 import { EngineError, EngineLost } from "../errors.ts";
 import { ServerLost, ServerRefused } from "./http.ts";
 import type { Drawn, Generated, GenerateRequest, Offering, Probe, TokenServer } from "./server.ts";
@@ -75,7 +76,7 @@ export class Fleet {
     }));
     this.#patienceMs = options.patienceMs ?? 600_000;
     this.#everyMs = options.everyMs ?? 1000;
-    this.#onTrouble = options.onTrouble ?? ((message) => process.stderr.write(`saccade: ${message}\n`));
+    this.#onTrouble = options.onTrouble ?? ((message) => process.stderr.write(`saccade: ${printable(message)}\n`));
   }
 
   /** All of them must be there at the start, serve the same, and offer what training needs. The shortest context counts. */

@@ -36,6 +36,8 @@ export type Packed =
 
 /** Deeper than any honest item. */
 const MAX_DEPTH = 32;
+/** More than any honest item; a body of empty lists would take fifty times its length. */
+const MAX_VALUES = 65_536;
 
 export function unpack(bytes: Uint8Array): Packed {
   const reader = new Reader(bytes);
@@ -48,6 +50,7 @@ class Reader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   #at = 0;
+  #values = 0;
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
@@ -60,6 +63,8 @@ class Reader {
 
   value(depth: number): Packed {
     if (depth > MAX_DEPTH) throw new DataError(`MessagePack: nested deeper than ${MAX_DEPTH}.`);
+    this.#values += 1;
+    if (this.#values > MAX_VALUES) throw new DataError(`MessagePack: it has more than ${MAX_VALUES} values.`);
     const head = this.#uint(1);
     if (head < 0x80) return head;
     if (head < 0x90) return this.#map(head & 15, depth);
@@ -159,7 +164,9 @@ class Reader {
 
   #array(count: number, depth: number): Packed[] {
     this.#checkCount(count);
-    return Array.from({ length: count }, () => this.value(depth + 1));
+    const list: Packed[] = [];
+    for (let i = 0; i < count; i++) list.push(this.value(depth + 1));
+    return list;
   }
 
   #map(count: number, depth: number): Map<string, Packed> {

@@ -6,6 +6,7 @@
 import type { Action, ActionSpec } from "../action.ts";
 import type { ParsedReply, Protocol } from "../protocol.ts";
 import type { PromptStyle } from "../world.ts";
+import type { Form } from "../world-model/speak.ts";
 import {
   checkCount,
   commandChoices,
@@ -32,6 +33,8 @@ export type AnswerForm = {
   readonly bonus: number;
   /** What each tag but the answer is for, as a phrase: "what you see". */
   readonly hints: Readonly<Record<string, string>>;
+  /** How descriptions are written. */
+  readonly form?: Form;
 };
 
 export function makeAnswer(form: AnswerForm): Protocol {
@@ -109,7 +112,8 @@ export function makeAnswer(form: AnswerForm): Protocol {
 
   const says = tags.filter((tag) => tag === "observation" || tag === "prediction");
   const formatReward = { kind: "bonus", bonus: form.bonus } as const;
-  return { name: form.name, maxActions, formatReward, says, instruction, parse, print };
+  const described = form.form === undefined ? {} : { form: form.form };
+  return { name: form.name, maxActions, formatReward, says, ...described, instruction, parse, print };
 }
 
 function hasTextAround(reply: string, blocks: readonly Block[]): boolean {

@@ -5,6 +5,7 @@
  */
 import { EnvError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
+import { closestWord } from "../../core/words.ts";
 import type { Action, ActionSpec, ArgSpec } from "../action.ts";
 import { acceptAction, actionText, describeArg, documentOf, leavesOf, shorthandLabels } from "../args.ts";
 import { PyFloat, type PyValue, parseLiteral } from "../python.ts";
@@ -192,33 +193,6 @@ export function misfitSentence(spec: ActionSpec, problem: string, example: strin
 
 export function tooManyActions(limit: number): string {
   return `Only the first ${limit} actions count: write at most ${limit} in one reply.`;
-}
-
-/** The word with the fewest edits, if they are few. Both are short. */
-export function closestWord(word: string, words: readonly string[]): string | undefined {
-  let best: string | undefined;
-  let fewest = Math.max(2, Math.floor(word.length / 3)) + 1;
-  for (const candidate of words) {
-    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
-    if (distance < fewest && distance < candidate.length) {
-      fewest = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const change = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(change, (row[j] as number) + 1, (next[j - 1] as number) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] as number;
 }
 
 // Actions in a prompt.

@@ -3,8 +3,8 @@
  * that implements `Protocol` works as well.
  */
 import { ConfigError } from "../../core/errors.ts";
+import { didYouMean } from "../../core/words.ts";
 import type { Protocol } from "../protocol.ts";
-import { closestWord } from "./command.ts";
 import { keywordOptions, makeKeyword } from "./keyword.ts";
 import { makeThink, thinkOptions } from "./think.ts";
 import { makeToolCall, toolCallOptions } from "./tool-call.ts";
@@ -34,9 +34,8 @@ export const protocolOptions = {
 
 export function makeProtocol(name: string, options: Readonly<Record<string, unknown>> = {}): Protocol {
   if (!Object.hasOwn(makers, name)) {
-    const close = closestWord(name, protocolNames);
-    const hint = close === undefined ? "" : ` Did you mean "${close}"?`;
-    throw new ConfigError(`There is no protocol "${name}".${hint} The protocols are ${protocolNames.join(", ")}.`);
+    const near = didYouMean(name, protocolNames);
+    throw new ConfigError(`There is no protocol "${name}".${near} The protocols are ${protocolNames.join(", ")}.`);
   }
   return makers[name as ProtocolName](options);
 }

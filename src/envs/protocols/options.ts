@@ -1,6 +1,7 @@
 /** Options that several protocols take, and how wrong ones are reported. */
 import { z } from "zod";
 import { ConfigError } from "../../core/errors.ts";
+import { didYouMean } from "../../core/words.ts";
 
 export const maxActionsOption = z.int().min(1).max(1000);
 export const tagOption = z
@@ -14,8 +15,12 @@ export const separatorOption = z
 export function readOptions<S extends z.ZodObject>(protocol: string, schema: S, options: unknown): z.output<S> {
   const read = schema.safeParse(options);
   if (read.success) return read.data;
-  const problems = read.error.issues.map((issue) => `${issue.path.join(".") || "options"}: ${issue.message}`);
-  throw new ConfigError(
-    `Protocol "${protocol}": ${problems.join("; ")}. Its options are ${Object.keys(schema.shape).join(", ")}.`,
-  );
+  const known = Object.keys(schema.shape);
+  const problems = read.error.issues.map((issue) => {
+    if (issue.code !== "unrecognized_keys") return `${issue.path.join(".") || "options"}: ${issue.message}`;
+    return `there is no option ${issue.keys.map((key) => `"${key}"`).join(", ")}`;
+  });
+  const unknown = read.error.issues.flatMap((issue) => (issue.code === "unrecognized_keys" ? issue.keys : []));
+  const near = unknown.map((key) => didYouMean(key, known)).join("");
+  throw new ConfigError(`Protocol "${protocol}": ${problems.join("; ")}.${near} Its options are ${known.join(", ")}.`);
 }

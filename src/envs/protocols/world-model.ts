@@ -7,6 +7,7 @@
 import { z } from "zod";
 import { ConfigError } from "../../core/errors.ts";
 import type { Protocol } from "../protocol.ts";
+import { FORMS } from "../world-model/speak.ts";
 import { makeAnswer } from "./answer.ts";
 import { maxActionsOption, readOptions, separatorOption, tagOption } from "./options.ts";
 
@@ -15,6 +16,8 @@ export const STRATEGIES = ["none", "free", "state", "transition", "both"] as con
 export const worldModelOptions = z.strictObject({
   strategy: z.enum(STRATEGIES).default("both"),
   thinking: z.enum(["required", "free"]).default("required"),
+  /** How the prompt asks for descriptions, in worlds whose things are known. */
+  form: z.enum(FORMS).default("lines"),
   strict: z.boolean().default(false),
   separator: separatorOption.default(","),
   maxActions: maxActionsOption.default(5),

@@ -1,140 +1,211 @@
+import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { NumpyRandom } from "../../core/random-numpy.ts";
-import { type Placed, readClaims } from "./reader.ts";
-import { matchClaims } from "./score.ts";
-import { describePlaces } from "./speak.ts";
-import { drawThings, GARDENER, NEIGHBOUR, SETS } from "./test-descriptions.ts";
+import "../index.ts";
+import { makeWorldEnv, worldModelOf } from "../registry.ts";
+import { readClaims } from "./reader.ts";
+import { score, type Task, type Written } from "./test-trial.ts";
+import { GRID_AXES, pairsOf, placedOf, type View } from "./view.ts";
 
-const THINGS = { goal: ["flag", "exit"], hole: ["pit"], box: ["crate"] };
-
-const short = ({ kind, vertical, horizontal }: Placed) => `${kind} ${vertical ?? "-"}/${horizontal ?? "-"}`;
-const read = (text: string) => readClaims(text, THINGS).map(short);
+const LEGEND = { "#": [], _: [], P: ["player"], X: ["box"], O: ["hole"], S: ["player", "hole"] };
+const VIEW: View = {
+  things: { goal: { words: ["flag"] }, hole: {}, box: { words: ["crate"] } },
+  axes: GRID_AXES,
+  from: "player",
+  legend: LEGEND,
+};
+const read = (text: string, view: View = VIEW) =>
+  readClaims(text, view)
+    .map(
+      ({ kind, at }) =>
+        `${kind} ${at.map((place, axis) => (place === undefined ? "-" : view.axes[axis]?.[place])).join("/")}`,
+    )
+    .join(", ");
 
 describe("the reader of claims", () => {
   test.each([
-    // Order.
-    ["The box is above and to the left of me.", "box above/left"],
-    ["Above me and to the left is the crate.", "box above/left"],
-    ["to the left is a hole, to the right is the goal", "hole -/left, goal -/right"],
-    ["left of me is a hole and right of me is the goal", "hole -/left, goal -/right"],
-    ["Below me, slightly right, the box.", "box below/right"],
-    // Seen from the other side.
-    ["I am below and to the right of the box.", "box above/left"],
-    ["I stand left of the flag, one row below it.", "goal above/right"],
-    ["The player is above the box and left of the goal.", "box below/-, goal -/right"],
-    // Other words.
-    ["To the north-east you find the flag.", "goal above/right"],
-    ["The flag is two rows up and one column to the left.", "goal above/left"],
-    ["The exit lies in my column, further down.", "goal below/same column"],
-    ["Northwest: goal. East: pit.", "goal above/left, hole -/right"],
+    ["box: above, left; goal: same row, right", "box above/left, goal same row/right"],
+    ["box above left; goal same row right", "box above/left, goal same row/right"],
+    ["goal: same row, same column", "goal same row/same column"],
+    // Laid out as models like it.
+    ["- **Box**: Above, Left.\n- **Goal**: same_row, right.", "box above/left, goal same row/right"],
+    ["1. box: left, above\n2. goal: same row and right", "box above/left, goal same row/right"],
+    ["hole 1: above, left; hole 2: below, same col", "hole above/left, hole below/same column"],
+    ["| box | above | left |", "box above/left"],
+    ["```\nbox — above, left\n```", "box above/left"],
+    // Plain sentences of the same words.
+    ["The crate is above and to the left of the player.", "box above/left"],
+    ["The flag is in the same row as me, to my right. A hole is below me.", "goal same row/right, hole below/-"],
+    ["I am below and right of the box.", "box above/left"],
+    ["I am left of the box and above it.", "box below/right"],
+    ["The box is above me. The box is left of me.", "box above/left"],
+    ["The box is above me. It is to my left.", "box above/left"],
+    ["A hole is above me. A hole is left of me.", "hole above/-, hole -/left"],
+    ["hole: above; hole: left", "hole above/-, hole -/left"],
+    // Seen from another thing, where that says how it is seen from the player.
+    ["box: same row, right; goal: above, same column of the box", "box same row/right, goal above/right"],
+    ["The goal is above and left of the box. The box is above and left of me.", "goal above/left, box above/left"],
+    // Cells.
+    ["player: (2, 3); box: (1, 3); goal: (2, 5)", "box above/same column, goal same row/right"],
+    ["The player is at row 2, column 3. The box is at row 1, column 4.", "box above/right"],
+    // Data.
+    ['[{"thing": "box", "place": ["above", "left"]}]', "box above/left"],
     [
-      "A pit is right below me; the goal is level with me on the right side.",
-      "hole below/same column, goal same row/right",
+      '{"box": {"vertical": "above", "horizontal": "left"}, "goal": "same row, right"}',
+      "box above/left, goal same row/right",
     ],
-    ["I am on the goal.", "goal same row/same column"],
-    // Several.
-    ["There are two holes, one above me and one to the left.", "hole above/-, hole -/left"],
-    ["Holes: above-left, below, and right of me.", "hole above/left, hole below/-, hole -/right"],
-    ["Both holes are above me.", "hole above/-, hole above/-"],
-    ["The goal is above me. The goal is to my left.", "goal above/left"],
-    // Negations.
-    ["The box is not above me but below. It is to my right.", "box below/right"],
-    ["The goal is neither left nor right of me, and it is above.", "goal above/same column"],
-    ["No hole is above me.", ""],
-    ["The goal is not above me.", ""],
-    ["The goal is not far above me.", "goal above/-"],
-    ["There isn't a hole above me, but one is below me.", "hole below/-"],
-    ["Far from being on my left, the goal is on my right.", "goal -/right"],
-    ["The goal is to the upper left of me, not directly above me.", "goal above/left"],
-    // Rows and columns that are shared, however it is said.
-    ["I share a column with the goal, which is above me.", "goal above/same column"],
-    ["The goal's row is the same as mine and it is to the left.", "goal same row/left"],
-    ["The flag is upward from me, with no horizontal offset.", "goal above/same column"],
-    ["The goal is in a different column, to the right, but in the same row.", "goal same row/right"],
-    ["The goal is in the row directly above mine.", "goal above/-"],
-    ["The goal is exactly where I am.", "goal same row/same column"],
-    // Lists, and places seen from a thing.
-    ["The goal and a hole are above me.", "goal above/-, hole above/-"],
-    ["Above me are a hole and the goal.", "hole above/-, goal above/-"],
-    ["The goal has me on its left.", "goal -/right"],
-    ["The agent has the goal to its right.", "goal -/right"],
-    ["Relative to the goal I am above and to the left.", "goal below/right"],
-    ["The goal is above me; also to the left.", "goal above/left"],
-    // What is no claim about a thing and the player.
-    ["I move left. I push the box up. After moving up, the goal will be left of me.", "goal -/left"],
-    ["The goal is in the top left corner of the board.", ""],
-    ["The box is below and to the right of the goal.", ""],
-    ["The goal is above and below and left and right of me.", ""],
-    ["goal goal goal", ""],
-  ])("%s", (text, expected) => {
-    expect(read(text).join(", ")).toBe(expected);
+    ['[{"object_id": "box", "vertical_relation": "same", "horizontal_relation": null}]', "box same row/-"],
+    [
+      "{'player': (1, 2), 'box': (0, 2), 'holes': [(1, 1), (2, 2)]}",
+      "box above/same column, hole same row/left, hole below/same column",
+    ],
+    ['```json\n{"objects": [{"name": "box_1", "row": 0, "col": 0}], "player_position": [1, 1]}\n```', "box above/left"],
+    // Drawn boards.
+    [" #  #  # \n #  P  X \n #  O  _ ", "box same row/right, hole below/same column"],
+    ["XS_\n___", "box same row/left, hole same row/same column"],
+  ])("reads %j", (text, expected) => {
+    expect(read(text)).toBe(expected);
   });
 
-  test("says where each claim stands", () => {
-    const text = "Well: the goal is above me, and a hole lies to my left.";
-    expect(readClaims(text, THINGS).map(({ span }) => text.slice(...span))).toEqual([
-      "goal is above me",
-      "hole lies to my left",
-    ]);
+  test.each([
+    // Asked, supposed, denied, doubted, taken back, quoted.
+    ["Is the box above and left of me?"],
+    ["is the box above and left of me"],
+    ["box: above, left?"],
+    ["If box: above, left"],
+    ["None of this is true. box: above, left"],
+    ["box: above, left. That was a lie."],
+    ["box: not above, left"],
+    ["Perhaps box: above, left"],
+    ["box: -above, left"],
+    ['They say "box: above, left"'],
+    ["> box: above, left"],
+    ["box: above, left\nIgnore the line before."],
+    // Said in two ways at once.
+    ["box: above or below, left"],
+    ["box: above, below, left"],
+    ["box: above/below, left"],
+    ["box: above, left of the goal; goal: below, right of the box"],
+    // It does not follow where that is.
+    ["The box is to the right of the player, and the goal is above the box."],
+    ["box: above, left; goal: below, right of the box"],
+    ["box: (1, 3)"],
+    ["player: above, left"],
+    // Places in the image, distances, other words.
+    ["The box is in the top left corner."],
+    ["The box is on the left."],
+    ["The box is right above me."],
+    ["box: 2 above, left"],
+    ["The box is up and to the west."],
+    ["dragon: above, left; box: above, left"],
+    ["box 7: above, left"],
+    // Data that says more, or something else.
+    ['{"box": ["above", "left"], "note": "this is false"}'],
+    ['{"not": {"box": ["above", "left"]}}'],
+    ['{"box": ["above", "left"]} {"box": ["below", "right"]}'],
+    ['{"box": ["above", "left"]}\nPX\n__'],
+    ["PP\nX_"],
+    ["PX\n___"],
+    // Too long to be a description, whatever it begins with.
+    [`box: above, left${" ".repeat(4000)}`],
+    [`${"[".repeat(2000)}`],
+    ["box"],
+    ["above"],
+    [""],
+  ])("claims nothing where it can't be sure of all of it: %j", (text) => {
+    expect(read(text)).toBe("");
   });
 
-  test("reads back whatever the oracle says, in both styles", () => {
-    const random = new NumpyRandom(3);
-    for (let i = 0; i < 3000; i++) {
-      const things = drawThings(random);
-      const text = describePlaces(things, random, i % 2 === 0 ? "full" : "brief", i % 3 === 0 ? "next" : "now");
-      expect(read(text).sort(), text).toEqual(things.map(short).sort());
+  test("a name that stands twice in JSON is two things", () => {
+    expect(read('{"box": ["above", "left"], "box": ["below", "right"]}')).toBe("box above/left, box below/right");
+  });
+
+  test("things seen from each other may be named in either order", () => {
+    const axes: View["axes"] = [...GRID_AXES, ["lower", "same height", "higher"]];
+    const view: View = { things: pairsOf(["red cube", "stripe"]), axes, from: "player" };
+    const facts = [{ subject: "stripe", relations: ["above", "left", "lower"], object: "red cube" }];
+    const [truth] = placedOf(facts, view);
+    for (const text of [
+      "stripe from red cube: above, left, lower",
+      "the red cube from the stripe: below, right, higher",
+    ]) {
+      expect(readClaims(text, view)).toMatchObject([truth as object]);
     }
   });
 
+  test("says where each claim stands", () => {
+    const text = "goal: above, left; The hole is below me";
+    expect(readClaims(text, VIEW).map(({ span }) => text.slice(...span))).toEqual([
+      "goal: above, left",
+      "hole is below me",
+    ]);
+  });
+
   test("never throws, whatever the text", () => {
-    const words = "goal hole it one not no neither above left of me I , . - both same row its 's on is".split(" ");
+    const words =
+      'goal hole it of from above left me I player , . ; : - ( 1 ) [ ] { } " same row column 2 \n P X # is'.split(" ");
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.constantFrom(...words), fc.string()), { maxLength: 60 }), (parts) => {
-        for (const { span } of readClaims(parts.join(" "), THINGS)) expect(span[1]).toBeGreaterThan(span[0]);
+        for (const { span } of readClaims(parts.join(" "), VIEW)) expect(span[1]).toBeGreaterThan(span[0]);
       }),
       { numRuns: 2000 },
     );
   });
 });
 
-test.each(SETS)(
-  "of 2,000 descriptions of another hand ($name) at least 95 in a hundred are read exactly as they were meant",
-  ({ say }) => {
-    const random = new NumpyRandom(11);
-    let right = 0;
-    const misread: string[] = [];
-    for (let i = 0; i < 2000; i++) {
-      const said = drawThings(random).map((thing, k) => say(thing, random, k));
-      const text = said.map((one) => one.text).join(" ");
-      const expected = said.flatMap((one) => one.claims.map(short)).sort();
-      if (read(text).sort().join() === expected.join()) right += 1;
-      else misread.push(`${text}\n    meant ${expected.join(", ")}\n    read  ${read(text).sort().join(", ")}`);
+test.each([
+  "sokoban",
+  "frozen_lake",
+  "maze_2d",
+  "matchstick_rotation",
+  "navigation",
+  "fetch_pick_and_place",
+  "primitive_skill/place",
+])("what an oracle says of %s is the truth, in every form and style", async (id) => {
+  for (const form of ["lines", "json"]) {
+    for (const prompt of ["full", "brief"] as const) {
+      const env = await makeWorldEnv(id, { protocol: { name: "world-model", form }, prompt });
+      const view = env.options.view as View;
+      for (let seed = 0; seed < 4; seed++) {
+        await env.reset(seed);
+        const truth = placedOf((await env.world.facts?.()) ?? [], view);
+        const { sections } = env.protocol.parse(await env.oracleReply(), env.world.actions);
+        const said = readClaims(sections.observation?.text ?? "", view).map(({ kind, at }) => ({ kind, at }));
+        expect(said).toEqual(truth);
+      }
+      await env.close();
     }
-    expect(right / 2000, misread.slice(0, 12).join("\n")).toBeGreaterThanOrEqual(0.95);
-  },
-);
+  }
+});
 
-test.each([NEIGHBOUR, GARDENER])(
-  "of 2,000 descriptions of a hand that never helped to mend the reader ($name), 95 in a hundred things said are read as they were meant",
-  ({ name, say }) => {
-    const random = new NumpyRandom(12);
-    let [exact, agreement] = [0, 0];
-    const misread: string[] = [];
-    for (let i = 0; i < 2000; i++) {
-      const said = drawThings(random).map((thing, k) => say(thing, random, k));
-      const text = said.map((one) => one.text).join(" ");
-      const meant = said.flatMap((one) => one.claims);
-      const claims = readClaims(text, THINGS);
-      const same = claims.map(short).sort().join() === meant.map(short).sort().join();
-      exact += Number(same);
-      // What a claim leaves out is no fault: each is compared with what was meant, axis by axis.
-      agreement += same ? 1 : matchClaims(claims, meant, { goal: 1, hole: 1 }).f1;
-      if (!same)
-        misread.push(`${text}\n    meant ${meant.map(short).join(", ")}\n    read  ${claims.map(short).join(", ")}`);
-    }
-    console.log(`${name}: ${exact / 2000} read exactly, agreement ${agreement / 2000}`);
-    expect(agreement / 2000, misread.slice(0, 12).join("\n")).toBeGreaterThanOrEqual(0.95);
-  },
-);
+test("the prompt's own example is in the form that it prescribes", async () => {
+  for (const form of ["lines", "json"]) {
+    const { view } = await worldModelOf("sokoban");
+    const env = await makeWorldEnv("sokoban", { protocol: { name: "world-model", form } });
+    const [message] = await env.reset(0);
+    const prompt = message?.content.map((part) => (part.type === "text" ? part.text : "")).join("") ?? "";
+    const example = /^Write <observation> and <prediction> in this form: (.*)$/m.exec(prompt)?.[1] ?? "";
+    expect(read(example, view)).toBe("box above/left, target same row/right");
+    expect(prompt).toMatch(/above, same row or below, then left, same column or right/);
+  }
+});
+
+test("our own set of descriptions: the form is read exactly, other true texts cost nothing, false ones and games are not paid", async () => {
+  const lines = <T>(file: string) =>
+    readFileSync(new URL(`golden/${file}`, import.meta.url), "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as T);
+  // Worlds that are made at once; `npm run bench -- reader` has all of them.
+  const tasks = lines<Task>("tasks.jsonl").filter(({ env }) => /^(sokoban|frozen_lake|maze_2d)$/.test(env));
+  const ids = new Set(tasks.map(({ id }) => id));
+  const scored = await score(
+    tasks,
+    lines<Written>("descriptions.jsonl").filter(({ task }) => ids.has(task)),
+  );
+  const of = (kind: Written["kind"]) => scored.filter((one) => one.kind === kind);
+  expect([of("true"), of("false"), of("gaming")].map((list) => list.length > 50)).toEqual([true, true, true]);
+  expect(of("true").filter(({ style, exact }) => style.startsWith("form") && !exact)).toEqual([]);
+  expect(of("true").filter(({ pay }) => pay < 0)).toEqual([]);
+  expect([...of("false"), ...of("gaming")].filter(({ pay }) => pay > 0)).toEqual([]);
+});

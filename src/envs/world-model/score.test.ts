@@ -1,92 +1,157 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Placed, readClaims } from "./reader.ts";
-import { assign, baselineOf, matchClaims, placedOf } from "./score.ts";
+import { readClaims } from "./reader.ts";
+import { cellsHold, holds, Luck, linksHold, matchClaims, shareOf, worthOf } from "./score.ts";
+import { type Cell, GRID_AXES, linkedOf, type Place, type Placed, placedOf, type View } from "./view.ts";
 
-const WEIGHTS = { goal: 0.7, hole: 0.3 };
-const things = { goal: [], hole: [] };
-const goal: Placed = { kind: "goal", vertical: "above", horizontal: "left" };
-const holes: Placed[] = [
-  { kind: "hole", vertical: "below", horizontal: "same column" },
-  { kind: "hole", vertical: "same row", horizontal: "right" },
-];
-const scored = (text: string) => matchClaims(readClaims(text, things), [goal, ...holes], WEIGHTS);
+const THINGS = { goal: { weight: 0.7 }, hole: { weight: 0.3 } };
+const VIEW: View = { things: THINGS, axes: GRID_AXES, from: "player" };
+const read = (text: string) => readClaims(text, VIEW);
+const TRUTH = read("goal: above, left; hole: below, same column; hole: same row, right");
+/** In a hundred other states nothing of it is so, so that luck is next to nothing. */
+const luck = new Luck(
+  Array.from({ length: 5000 }, () => read("goal: below, right")),
+  THINGS,
+);
+const worth = (text: string, before?: readonly Placed[]) =>
+  worthOf(read(text), TRUTH, { things: THINGS, luck }, before);
 
-describe("F1 of claims", () => {
+describe("what claims are worth", () => {
   test.each([
-    ["The goal is above and left of me. Holes: straight below me, in my row to the right.", 1],
-    // One goal with both axes right, no hole: 0.7.
-    ["The goal is above and left of me.", 0.7],
-    // Half a goal: 0.7 · 0.5.
-    ["The goal is above me.", 0.35],
-    ["The goal is above and right of me.", 0.35],
-    // Two goals were claimed and one is there: 2·1/3.
-    ["A goal is above and left of me. Another goal is below and right of me.", 0.7 * (2 / 3)],
-    // One hole of two: 2·1/3; and the goal is missing.
-    ["A hole is straight below me.", 0.3 * (2 / 3)],
-    ["Nothing to see.", 0],
-  ])("%s", (text, f1) => {
-    expect(scored(text).f1).toBeCloseTo(f1, 12);
+    ["goal: above, left; hole: same row, right; hole: below, same column", 1],
+    // Part of the truth is worth its share: the goal 0.7, half of it 0.35, one of two holes 0.15.
+    ["goal: above, left", 0.7],
+    ["goal: above", 0.35],
+    ["hole: below, same column", 0.15],
+  ])("what is so is worth its share of the truth: %s", (text, expected) => {
+    expect(worth(text)).toBeCloseTo(expected, 12);
   });
 
-  test("each claim is matched with the thing that it fits best, and is right when all that it says is so", () => {
-    const { right } = scored("A hole is to my right in my row. A hole is above me. The goal is above me.");
-    expect(right).toEqual([true, false, true]);
+  test.each([
+    ["goal: above, right"],
+    ["goal: above, left; hole: above, left"],
+    ["goal: above, left; goal: below, right"],
+    ["goal: above, left; hole: below, same column; hole: below, same column"],
+    ["goal: above, left; goal: above, left"],
+  ])("one false claim, or one thing too many, leaves nothing: %s", (text) => {
+    expect(worth(text)).toBeLessThanOrEqual(0);
+    expect(worth(text)).toBeGreaterThan(-0.01);
   });
 
-  test("a kind that is not there counts only when it is spoken of", () => {
-    const alone = [goal];
-    expect(matchClaims(readClaims("goal above left", things), alone, WEIGHTS).f1).toBe(1);
-    expect(matchClaims(readClaims("goal above left, hole below left", things), alone, WEIGHTS).f1).toBeCloseTo(0.7, 12);
+  test("claiming nothing is worth nothing", () => expect(worth("Nothing to see.")).toBe(0));
+
+  test("a prediction of what was so before is worth nothing, one of what changed its share", () => {
+    const before = read("goal: above, same column; hole: below, same column; hole: same row, right");
+    expect(worth("hole: below, same column", before)).toBe(0);
+    expect(worth("goal: above, left", before)).toBeCloseTo(0.7, 12);
   });
 
-  test("facts between other things are left out, numbered things are of one kind", () => {
-    expect(
-      placedOf([
-        { subject: "box 2", relations: ["above", "left"], object: "player" },
-        { subject: "box 2", relations: ["above", "left"], object: "target 1" },
-      ]),
-    ).toEqual([{ kind: "box", vertical: "above", horizontal: "left" }]);
+  test("each claim is matched with a thing of its own", () => {
+    const claims = read("hole: right; hole: below; goal: below");
+    expect(matchClaims(claims, TRUTH).map((thing) => thing >= 0)).toEqual([true, true, false]);
   });
 });
 
-test("the assignment is the best of all", () => {
-  const best = (likeness: readonly (readonly number[])[], row = 0, taken: readonly number[] = []): number => {
-    if (row === likeness.length) return 0;
-    const skip = best(likeness, row + 1, taken);
-    const free = (likeness[row] ?? []).map((value, c) =>
-      taken.includes(c) ? 0 : value + best(likeness, row + 1, [...taken, c]),
+test("numbered things are of one kind, and facts that the view does not list are left out", () => {
+  const facts = [
+    { subject: "hole 2", relations: ["above", "left"], object: "player" },
+    { subject: "hole 2", relations: ["above", "left"], object: "goal 1" },
+  ];
+  expect(placedOf(facts, VIEW)).toEqual([{ kind: "hole", at: [0, 0] }]);
+});
+
+describe("what claims are drawn from", () => {
+  const board = (["player", "goal", "hole", "hole"] as const).map((name, i) => {
+    const cells: Cell[] = [
+      [1, 1],
+      [2, 3],
+      [0, 0],
+      [3, 1],
+    ];
+    return { name, cell: cells[i] as Cell };
+  });
+  const moved = (down: number, right: number) =>
+    board.map(({ name, cell: [row, column] }) => ({ name, cell: [row + down, column + right] as const }));
+
+  test("cells are so from whichever corner they are counted, at most one row and column off", () => {
+    for (const [down, right] of [
+      [0, 0],
+      [1, 1],
+      [-1, -1],
+      [1, 0],
+    ] as const) {
+      expect(cellsHold(moved(down, right), board)).toBe(true);
+    }
+    expect(cellsHold(moved(2, 0), board)).toBe(false);
+    expect(cellsHold(board.slice(0, 3), board)).toBe(true);
+    expect(cellsHold([...board, { name: "hole", cell: [0, 0] }], board)).toBe(false);
+  });
+
+  test("cells of which one alone is moved, or has another name, are not so", () => {
+    const step = fc.integer({ min: -3, max: 3 });
+    fc.assert(
+      fc.property(fc.nat(3), step, step, (which, down, right) => {
+        fc.pre(down !== 0 || right !== 0);
+        expect(
+          cellsHold(
+            board.map((one, i) => (i === which ? (moved(down, right)[i] as typeof one) : one)),
+            board,
+          ),
+        ).toBe(false);
+      }),
     );
-    return Math.max(skip, ...free);
-  };
-  const matrix = fc.tuple(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 5 })).chain(([rows, columns]) =>
-    fc.array(fc.array(fc.constantFrom(0, 0.5, 1), { minLength: columns, maxLength: columns }), {
-      minLength: rows,
-      maxLength: rows,
-    }),
-  );
+    const exchanged = board.map(({ name, cell }, i) => ({ name: i === 1 ? "hole" : i === 2 ? "goal" : name, cell }));
+    expect(cellsHold(exchanged, board)).toBe(false);
+  });
+
+  test("a link is so, is not so, or can't be told", () => {
+    const link = (kind: string, from: string, ...at: (Place | undefined)[]) => [{ kind, from, at }];
+    const seen = linkedOf([], board, VIEW);
+    expect(linksHold(link("hole", "goal", undefined, 0), seen)).toBe(true);
+    expect(linksHold(link("goal", "hole", undefined, 0), seen)).toBe(false);
+    // One hole is above the goal, the other below.
+    expect(linksHold(link("hole", "goal", 0), seen)).toBe(undefined);
+    expect(linksHold(link("hole", "goal", 1), seen)).toBe(false);
+    const told = linkedOf([{ subject: "hole 2", relations: ["above"], object: "goal" }], [], VIEW);
+    expect(linksHold(link("goal", "hole", 2), told)).toBe(true);
+    expect(linksHold(link("goal", "hole", 1), told)).toBe(false);
+    expect(linksHold(link("goal", "hole", undefined, 1), told)).toBe(undefined);
+    expect(linksHold(link("goal", "hole", 2), [])).toBe(undefined);
+  });
+});
+
+const place = fc.constantFrom<Place>(0, 1, 2);
+const thing = (places: fc.Arbitrary<Place | undefined>) =>
+  fc.record({ kind: fc.constantFrom("goal", "hole"), at: fc.tuple(places, places) });
+const state = fc.array(thing(place), { minLength: 1, maxLength: 4 });
+
+test("words that are chosen without looking earn nothing in the mean, whatever they are", () => {
+  const said = fc.array(thing(fc.option(place, { nil: undefined })), { minLength: 1, maxLength: 4 });
   fc.assert(
-    fc.property(matrix, (likeness) => {
-      const partner = assign(likeness);
-      const used = partner.filter((column) => column >= 0);
-      expect(new Set(used).size).toBe(used.length);
-      const sum = partner.reduce((total, column, row) => total + (likeness[row]?.[column] ?? 0), 0);
-      expect(sum).toBeCloseTo(best(likeness), 12);
+    fc.property(fc.array(state, { minLength: 20, maxLength: 60 }), said, (states, claims) => {
+      const world = { things: THINGS, luck: new Luck(states, THINGS) };
+      const mean = states.reduce((sum, truth) => sum + worthOf(claims, truth, world), 0) / states.length;
+      expect(mean).toBeLessThanOrEqual(1e-12);
     }),
-    { numRuns: 300 },
+    { numRuns: 500 },
   );
 });
 
-test("the baseline finds what a constant answer earns, here by hand", () => {
-  // Three of four goals are above and left, the fourth below and right: always saying the first earns 3/4.
-  const other: Placed = { kind: "goal", vertical: "below", horizontal: "right" };
-  const states = Array.from({ length: 400 }, (_, i) => [i % 4 === 0 ? other : goal]);
-  const { constant, answer, chance, base } = baselineOf(states, { goal: 1 });
-  expect(constant).toBe(0.75);
-  expect(answer).toEqual([goal]);
-  // Either axis by luck: one in three.
-  expect(chance).toBeGreaterThan(0.26);
-  expect(chance).toBeLessThan(0.41);
-  expect(base).toBeGreaterThan(0.75);
-  expect(base).toBeLessThan(0.8);
+test("the truth, and any part of it, is never worth less than silence", () => {
+  fc.assert(
+    fc.property(
+      fc.array(state, { minLength: 5, maxLength: 30 }),
+      state,
+      fc.integer({ min: 1 }),
+      (states, truth, mask) => {
+        const part = truth
+          .filter((_, i) => (mask >> i) & 1)
+          .map(({ kind, at }) => ({ kind, at: [at[0], mask & 16 ? at[1] : undefined] }));
+        expect(holds(part, truth)).toBe(true);
+        expect(worthOf(part, truth, { things: THINGS, luck: new Luck(states, THINGS) })).toBeGreaterThanOrEqual(0);
+        expect(shareOf(part, truth, THINGS)).toBeLessThanOrEqual(1);
+      },
+    ),
+    { numRuns: 500 },
+  );
 });

@@ -1,69 +1,49 @@
 /**
- * True descriptions in varied words: what an oracle says it sees, and what it says it will see. A warm start on them teaches a model the language that rewards
- * for world modelling speak, without teaching it one phrase. `brief` is a few words a thing, for small models.
+ * The form that descriptions take: how the prompt prescribes it, and how an oracle fills it. The reader (`reader.ts`) reads both back. `brief` leaves out what a small model can do without.
  */
 import type { PromptStyle } from "../world.ts";
-import type { Placed } from "./reader.ts";
+import type { Place, Placed, View } from "./view.ts";
 
-type Draws = { integers(low: number, high: number): number };
-type Tense = "now" | "next";
+/** `lines`: `box: above, left; target: …`. `json`: the same as an object. `free`: as the model likes, for a chat model to read. */
+export const FORMS = ["lines", "json", "free"] as const;
+export type Form = (typeof FORMS)[number];
 
-export function describePlaces(things: readonly Placed[], random: Draws, style: PromptStyle, tense: Tense): string {
-  const pick = <T>(choices: readonly T[]): T => choices[random.integers(0, choices.length)] as T;
-  const order = [...things];
-  for (let i = order.length - 1; i > 0; i--) {
-    const j = random.integers(0, i + 1);
-    [order[i], order[j]] = [order[j] as Placed, order[i] as Placed];
+/** True words. What is said freely is said in lines, too: it must be said somehow. */
+export function describePlaces(things: readonly Placed[], view: View, form: Form, style: PromptStyle): string {
+  const placed = things.map(({ kind, at }) => ({ kind, words: wordsAt(at, view) }));
+  if (form === "json") {
+    return JSON.stringify(placed.map(({ kind, words }) => ({ thing: kind, place: words })));
   }
-  if (style === "brief") return order.map((thing) => pick(brief(thing))).join(pick([", ", "; "]));
-  const several = new Set(
-    things.flatMap(({ kind }, i) => (things.findIndex((other) => other.kind === kind) < i ? [kind] : [])),
-  );
-  const verb = tense === "now" ? "is" : "will be";
-  return order.map((thing) => pick(full(thing, several.has(thing.kind) ? "a" : "the", verb))).join(" ");
+  const brief = style === "brief";
+  return placed.map(({ kind, words }) => `${kind}${brief ? " " : ": "}${words.join(brief ? " " : ", ")}`).join("; ");
 }
 
-/** Every way of saying it in a few words. */
-function brief({ kind, vertical = "same row", horizontal = "same column" }: Placed): string[] {
-  if (vertical === "same row" && horizontal === "same column") return [`${kind} same cell`];
-  return [`${kind} ${vertical} ${horizontal}`, `${kind} ${horizontal} ${vertical}`];
-}
+const wordsAt = (at: Placed["at"], { axes }: View) =>
+  axes.flatMap((words, axis) => {
+    const place = at[axis];
+    return place === undefined ? [] : [words[place]];
+  });
 
-/** Every way of saying it in a sentence. */
-function full(
-  { kind, vertical = "same row", horizontal = "same column" }: Placed,
-  article: string,
-  verb: string,
-): string[] {
-  const thing = `${article} ${kind}`;
-  const say = (...sentences: string[]) => sentences.map((text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`);
-  const [row, column] = [vertical === "same row", horizontal === "same column"];
-  if (row && column)
-    return say(`${thing} ${verb} in the same cell as me`, `I ${verb === "is" ? "am" : "will be"} on ${thing}`);
-  const side = `to the ${horizontal}`;
-  if (row) {
-    return say(
-      `${thing} ${verb} in my row, ${side}`,
-      `${side} of me in the same row ${verb} ${thing}`,
-      `${thing} ${verb} directly ${side} of me`,
-      `level with me and ${side} ${verb} ${thing}`,
-    );
-  }
-  if (column) {
-    return say(
-      `${thing} ${verb} in my column, ${vertical}`,
-      `straight ${vertical} me ${verb} ${thing}`,
-      `${thing} ${verb} directly ${vertical} me`,
-      `${vertical} me in the same column ${verb} ${thing}`,
-    );
-  }
-  const other = vertical === "above" ? "below" : "above";
-  const otherSide = horizontal === "left" ? "right" : "left";
-  return say(
-    `${thing} ${verb} ${vertical} and ${side} of me`,
-    `${vertical} me and ${side} ${verb} ${thing}`,
-    `${thing} ${verb} ${side} of me and further ${vertical === "above" ? "up" : "down"}`,
-    `${side} and ${vertical} me ${verb} ${thing}`,
-    `I ${verb === "is" ? "am" : "will be"} ${other} and to the ${otherSide} of ${thing}`,
+const CELLS =
+  "Or give the cell of each, and your own, as (row, column), both counted from 0 at the top left: player: (2, 1). ";
+
+/** What the prompt says of the form of these tags. */
+export function formInstruction(tags: readonly string[], view: View, form: Form, style: PromptStyle): string {
+  const { things, axes, from, viewpoint, asked } = view;
+  const kinds = Object.keys(things);
+  const shown = kinds
+    .slice(0, 2)
+    .map((kind, i) => ({ kind, at: axes.map((_, axis) => ((i + i * axis) % 3) as Place) }));
+  const example = describePlaces(shown, view, form, style);
+  if (style === "brief") return `Describe like this: ${example}`;
+  const [entry, name] =
+    form === "json" ? ["object", "its name"] : ["entry, separated by semicolons,", "its name, a colon"];
+  const eye = viewpoint === undefined ? `the ${from} (you)` : `the ${viewpoint}`;
+  const words = axes.map((axis) => `${axis.slice(0, -1).join(", ")} or ${axis.at(-1)}`).join(", then ");
+  return (
+    `Write ${tags.map((tag) => `<${tag}>`).join(" and ")} in this form: ${example}\n` +
+    `Give one ${entry} for ${asked ?? `every ${kinds.join(" and every ")}`}: ${name}, and where it is, seen from ${eye}: first ${words}. ` +
+    (form === "lines" && view.legend ? CELLS : "") +
+    "Use only these words there. You are paid for the share of things that you name, if every entry is true."
   );
 }

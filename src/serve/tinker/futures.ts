@@ -1,6 +1,6 @@
 /** Work that was accepted and is asked for later, again and again: a result stays for a while after it was first given out. */
 
-import { errorMessage, SaccadeError } from "../../core/errors.ts";
+import { DataError, errorMessage, SaccadeError } from "../../core/errors.ts";
 import { EngineError, RuinedWeights } from "../../engine/errors.ts";
 import { json } from "../../http/responses.ts";
 
@@ -13,16 +13,22 @@ const SWEEP_MS = 10_000;
 
 export type Outcome = { readonly json: unknown } | { readonly protobuf: Uint8Array };
 /** `since`: when it was done, then when it was first given out. */
-type Future = { readonly outcome: Promise<Outcome>; since: number | undefined; given: boolean };
+type Future = {
+  readonly outcome: Promise<Outcome>;
+  readonly stop: AbortController | undefined;
+  since: number | undefined;
+  given: boolean;
+};
 
 export class Futures {
   readonly #futures = new Map<string, Future>();
   #pending = 0;
   #sweptAt = 0;
 
-  add(id: string, work: Promise<Outcome>): void {
+  /** `stop`: ends the work, where it can be cancelled. */
+  add(id: string, work: Promise<Outcome>, stop?: AbortController): void {
     const outcome = work.catch(failure);
-    const future: Future = { outcome, since: undefined, given: false };
+    const future: Future = { outcome, stop, since: undefined, given: false };
     this.#futures.set(id, future);
     this.#pending += 1;
     void outcome.finally(() => {
@@ -34,6 +40,10 @@ export class Futures {
 
   has(id: string): boolean {
     return this.#futures.has(id);
+  }
+
+  cancel(id: string): void {
+    this.#futures.get(id)?.stop?.abort(new DataError("The client cancelled this sample."));
   }
 
   get pending(): number {

@@ -4,13 +4,14 @@
  */
 import { DataError } from "../../core/errors.ts";
 import type { ModelInput } from "../../core/model-input.ts";
-import type { Datum, Loss } from "../../engine/engine.ts";
+import type { Datum } from "../../engine/engine.ts";
+import type { PolicyLoss } from "../../engine/losses.ts";
 import type { ForwardBackwardRequest, WireTensor } from "./messages.ts";
 
 const MOST_TARGETS = 64;
 type Config = ForwardBackwardRequest["config"];
 
-const LOSSES: Readonly<Record<string, (config: Config) => Loss>> = {
+const LOSSES: Readonly<Record<string, (config: Config) => PolicyLoss>> = {
   cross_entropy: () => ({ name: "cross_entropy" }),
   importance_sampling: () => ({ name: "importance_sampling" }),
   ppo: (config) => ({ name: "ppo", ...bounds(config, 0.8, 1.2) }),
@@ -23,7 +24,7 @@ const LOSSES: Readonly<Record<string, (config: Config) => Loss>> = {
 };
 const KEYS = new Set(["clip_low_threshold", "clip_high_threshold", "beta"]);
 
-export function lossOf(name: string, config: Config): Loss {
+export function lossOf(name: string, config: Config): PolicyLoss {
   const make = Object.hasOwn(LOSSES, name) ? LOSSES[name] : undefined;
   if (make === undefined)
     throw new DataError(`There is no loss "${name}" here; there are ${Object.keys(LOSSES).join(", ")}.`);
@@ -50,7 +51,7 @@ export type Expanded = {
 export function expandDatum(
   input: ModelInput,
   inputs: ReadonlyMap<string, WireTensor>,
-  loss: Loss,
+  loss: PolicyLoss,
   vision: ReadonlySet<number>,
 ): Expanded {
   const { length } = input.ids;

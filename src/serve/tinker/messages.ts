@@ -20,7 +20,11 @@ export type ForwardBackwardRequest = {
 
 const FLOAT32 = 1;
 const INT64 = 2;
-const MOST_ELEMENTS = 2 ** 26;
+/** Of all tensors of a batch together, the zeros of sparse ones included. */
+const MOST_ELEMENTS = 2 ** 25;
+const MOST_SIDES = 8;
+/** Of a batch; the SDK sends at most 1024. */
+const MOST_DATUMS = 16_384;
 
 export function decodeForwardBackward(bytes: Uint8Array): ForwardBackwardRequest {
   const message = new Fields(bytes);
@@ -28,41 +32,50 @@ export function decodeForwardBackward(bytes: Uint8Array): ForwardBackwardRequest
   for (const [key, entry] of message.map(5)) config[key] = entry.double(2);
   // Newer clients write both; the newer form counts.
   for (const [key, entry] of message.map(7)) {
-    const value = new Fields(entry.bytes(2));
+    const value = entry.message(2);
     config[key] = value.has(2) ? value.text(2) : value.double(1);
   }
+  const data = message.messages(3);
+  if (data.length > MOST_DATUMS) {
+    throw new DataError(`A batch has at most ${MOST_DATUMS} datums, not ${data.length}: send it in parts.`);
+  }
+  const room = { left: MOST_ELEMENTS };
   return {
     modelId: message.text(1),
     seqId: message.integer(2),
-    data: message.messages(3).map(readDatum),
+    data: data.map((datum) => readDatum(datum, room)),
     loss: message.text(4),
     config,
     forwardOnly: message.integer(6) !== 0,
   };
 }
 
-function readDatum(message: Fields): WireDatum {
+function readDatum(message: Fields, room: { left: number }): WireDatum {
   const chunks = message.messages(1).map((chunk): WireChunk => {
-    if (chunk.has(1)) return { type: "text", ids: aligned(new Fields(chunk.bytes(1)).bytes(1), Int32Array) };
+    if (chunk.has(1)) return { type: "text", ids: aligned(chunk.message(1).bytes(1), Int32Array) };
     if (!chunk.has(2)) throw new DataError("A chunk is text or an image here; audio is not served.");
-    const image = new Fields(chunk.bytes(2));
+    const image = chunk.message(2);
     if (image.has(4)) throw new DataError("override_dimensions are not served: resize the image before sending it.");
     return { type: "image", data: image.bytes(1), ...(image.has(3) && { expected: image.integer(3) }) };
   });
   return {
     chunks,
-    inputs: new Map(message.map(2).map(([name, entry]) => [name, readTensor(new Fields(entry.bytes(2)))])),
+    inputs: new Map(message.map(2).map(([name, entry]) => [name, readTensor(entry.message(2), room)])),
   };
 }
 
-function readTensor(tensor: Fields): WireTensor {
+function readTensor(tensor: Fields, room: { left: number }): WireTensor {
   const shape = tensor.integers(4);
+  if (shape.length > MOST_SIDES) throw new DataError(`A tensor has at most ${MOST_SIDES} sides, not ${shape.length}.`);
   const type = tensor.integer(3);
   const size = shape.reduce((all, side) => all * side, 1);
-  if (!(size >= 0 && size <= MOST_ELEMENTS)) throw new DataError(`A tensor of [${shape}] is too large.`);
+  if (!(size >= 0 && size <= room.left)) {
+    throw new DataError(`A tensor of [${shape}] is too large: a batch has at most ${MOST_ELEMENTS} numbers.`);
+  }
+  room.left -= size;
   const numbers = (bytes: Uint8Array): Float64Array => {
-    if (type === FLOAT32) return Float64Array.from(aligned(bytes, Float32Array));
-    if (type === INT64) return Float64Array.from(aligned(bytes, BigInt64Array), Number);
+    if (type === FLOAT32) return new Float64Array(aligned(bytes, Float32Array));
+    if (type === INT64) return int64s(bytes);
     throw new DataError(`A tensor's numbers are float32 or int64, not type ${type}.`);
   };
   if (!tensor.has(2)) {
@@ -70,11 +83,11 @@ function readTensor(tensor: Fields): WireTensor {
     if (values.length !== size) throw new DataError(`A tensor of [${shape}] has ${values.length} numbers.`);
     return { values, shape };
   }
-  const sparse = new Fields(tensor.bytes(2));
+  const sparse = tensor.message(2);
   const [rows = 0, columns = 0] = shape;
   const values = numbers(sparse.bytes(1));
-  const starts = Float64Array.from(aligned(sparse.bytes(2), BigInt64Array), Number);
-  const places = Float64Array.from(aligned(sparse.bytes(3), BigInt64Array), Number);
+  const starts = int64s(sparse.bytes(2));
+  const places = int64s(sparse.bytes(3));
   if (shape.length !== 2 || starts.length !== rows + 1 || places.length !== values.length) {
     throw new DataError(`A sparse tensor of [${shape}] does not fit its indices.`);
   }
@@ -88,6 +101,17 @@ function readTensor(tensor: Fields): WireTensor {
     }
   }
   return { values: dense, shape };
+}
+
+/** By their halves: a large batch of them as big integers would keep the server's main thread for seconds. */
+function int64s(bytes: Uint8Array): Float64Array {
+  if (bytes.length % 8 !== 0) throw new DataError("A tensor's bytes are no whole numbers.");
+  const halves = aligned(bytes, Int32Array);
+  const values = new Float64Array(halves.length / 2);
+  for (let i = 0; i < values.length; i++) {
+    values[i] = (halves[2 * i + 1] as number) * 2 ** 32 + ((halves[2 * i] as number) >>> 0);
+  }
+  return values;
 }
 
 type Typed<A> = { readonly BYTES_PER_ELEMENT: number; new (buffer: ArrayBuffer): A };

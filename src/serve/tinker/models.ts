@@ -3,6 +3,7 @@
  * its future after a restart.
  */
 import { createHash, randomUUID } from "node:crypto";
+import { setMaxListeners } from "node:events";
 import { HttpError } from "../../http/errors.ts";
 import { json } from "../../http/responses.ts";
 import { findModel } from "./find.ts";
@@ -11,6 +12,8 @@ import { type ModelRow, now, type OperationRow } from "./journal.ts";
 import { readOutcome, recordOutcome, TrainedModel, type Workshop } from "./training.ts";
 
 const MOST_PENDING = 4096;
+/** Bodies of accepted work wait in memory. */
+const MOST_PENDING_BYTES = 256 * 1024 * 1024;
 /** A model that nobody asked for this long leaves memory; it comes back from its snapshot and the journal. */
 const IDLE_SECONDS = 3600;
 
@@ -20,6 +23,7 @@ export class Models {
   readonly #models = new Map<string, Promise<TrainedModel>>();
   readonly #loaded = new Map<string, TrainedModel>();
   #isClosed = false;
+  #pendingBytes = 0;
 
   constructor(shop: Workshop) {
     this.#shop = shop;
@@ -51,6 +55,12 @@ export class Models {
       return accepted(known.request);
     }
     this.#checkRoom();
+    if (this.#pendingBytes > 0 && this.#pendingBytes + body.length > MOST_PENDING_BYTES) {
+      throw new HttpError(
+        429,
+        `More than ${MOST_PENDING_BYTES} bytes are waiting to be learned from; send them later.`,
+      );
+    }
     const request = `${kind}:${randomUUID()}`;
     journal.together(() => {
       journal.run(
@@ -63,27 +73,38 @@ export class Models {
       "SELECT position FROM operations WHERE request = ?",
       request,
     ) ?? { position: 0 };
-    this.#futures.add(
-      request,
-      opening.then(
-        (trained) => trained.run({ position, request, model, kind, body, outcome: null }),
-        (error) => {
-          // Told once, it stays so: whoever opens the model later must not do what a client believes undone.
-          const outcome = failure(error);
-          recordOutcome(journal, position, outcome);
-          return outcome;
-        },
-      ),
+    this.#pendingBytes += body.length;
+    const work = opening.then(
+      (trained) => trained.run({ position, request, model, kind, body, outcome: null }),
+      (error) => {
+        // Told once, it stays so: whoever opens the model later must not do what a client believes undone.
+        const outcome = failure(error);
+        recordOutcome(journal, position, outcome);
+        return outcome;
+      },
     );
+    const done = work.finally(() => {
+      this.#pendingBytes -= body.length;
+    });
+    this.#futures.add(request, done);
     return accepted(request);
   }
 
   /** Samples are not journalled: they can be drawn again. `prepare` may refuse; what it returns is the work. */
-  async sample(request: string, prepare: () => Promise<() => Promise<Outcome>>): Promise<void> {
+  async sample(request: string, prepare: () => Promise<(signal: AbortSignal) => Promise<Outcome>>): Promise<void> {
     if (this.#futures.has(request)) return;
     this.#checkRoom();
     const work = await prepare();
-    if (!this.#futures.has(request)) this.#futures.add(request, work());
+    if (this.#futures.has(request)) return;
+    const stop = new AbortController();
+    // As many samples as one request may ask for listen to it.
+    setMaxListeners(0, stop.signal);
+    this.#futures.add(request, work(stop.signal), stop);
+  }
+
+  /** A sample that nobody waits for; training is in the journal and goes on. */
+  cancel(request: string): void {
+    this.#futures.cancel(request);
   }
 
   async retrieve(id: string, signal: AbortSignal): Promise<Response> {

@@ -2,19 +2,20 @@
 import { createHash } from "node:crypto";
 import { DataError } from "../../core/errors.ts";
 import type { Image } from "../../core/image.ts";
-import type { ImageSpan, ModelInput } from "../../core/model-input.ts";
-import { decodeImage } from "../../images/decode.ts";
+import type { ModelInput } from "../../core/model-input.ts";
 import type { ChatFolder } from "../../model/chat.ts";
+import { standIn } from "../../model/image-processor.ts";
+import type { Desk } from "../desk.ts";
 import type { WireChunk } from "./messages.ts";
 
 /** A frame comes turn after turn, and again to be learned from. Those used last are last. */
 const pictures = new Map<string, Image>();
 const MOST_BYTES = 64 * 1024 * 1024;
+/** Of the distinct images of one batch, as the model sees them: 128 megapixels. */
+const MOST_IMAGE_BYTES = 3 * 128 * 1024 * 1024;
 let bytes = 0;
 
-async function pictureOf(file: Uint8Array): Promise<Image> {
-  const key = createHash("sha256").update(file).digest("base64");
-  const image = pictures.get(key) ?? (await decodeImage(file));
+function remember(key: string, image: Image): void {
   if (!pictures.delete(key)) bytes += image.data.length;
   pictures.set(key, image);
   for (const [oldest, { data }] of pictures) {
@@ -22,17 +23,65 @@ async function pictureOf(file: Uint8Array): Promise<Image> {
     pictures.delete(oldest);
     bytes -= data.length;
   }
-  return image;
 }
 
-export async function promptOf(
+/** What prompts are made with. */
+export type PromptShop = { readonly chat: ChatFolder; readonly desk: Desk; readonly contextLength: number };
+/** `release` gives the room of their pixels back. */
+export type Prompts = { readonly prompts: readonly ModelInput[]; readonly release: () => void };
+
+type Place = { readonly start: number; readonly length: number; readonly key: string };
+type Outline = { readonly ids: Int32Array; readonly places: readonly Place[] };
+
+/** Lengths and headers of all are checked before one image is decoded. */
+export async function promptsOf(
+  lists: readonly (readonly WireChunk[])[],
+  shop: PromptShop,
+  signal?: AbortSignal,
+): Promise<Prompts> {
+  const files = new Map<string, Uint8Array>();
+  const outlines = lists.map((chunks) => outline(chunks, shop, files));
+  const size = [...files.values()].reduce((sum, file) => sum + shop.desk.bytesOf(file), 0);
+  if (size > MOST_IMAGE_BYTES) {
+    throw new DataError(
+      `The batch shows ${Math.ceil(size / 3)} pixels of different images; ${MOST_IMAGE_BYTES / 3} are the most: send it in parts.`,
+    );
+  }
+  const found = new Map<string, Image>();
+  for (const key of files.keys()) {
+    const known = pictures.get(key);
+    if (known !== undefined) found.set(key, known);
+  }
+  const missing = [...files].filter(([key]) => !found.has(key));
+  const decoded = await shop.desk.decode(
+    missing.map(([, file]) => file),
+    signal,
+  );
+  for (const [i, [key]] of missing.entries()) found.set(key, decoded.images[i] as Image);
+  for (const [key, image] of found) remember(key, image);
+  return {
+    prompts: outlines.map(({ ids, places }) => ({
+      ids,
+      images: places.map(({ start, length, key }) => ({ start, length, image: found.get(key) as Image })),
+    })),
+    release: decoded.release,
+  };
+}
+
+function outline(
   chunks: readonly WireChunk[],
-  { processor, ids: names, vocabSize }: ChatFolder,
-): Promise<ModelInput> {
+  { chat: { processor, ids: names, vocabSize }, desk, contextLength }: PromptShop,
+  files: Map<string, Uint8Array>,
+): Outline {
   const ids: number[] = [];
-  const images: ImageSpan[] = [];
+  const places: Place[] = [];
+  const checkRoom = (more: number) => {
+    if (ids.length + more <= contextLength) return;
+    throw new DataError(`A model_input has ${ids.length + more} tokens or more; the context has ${contextLength}.`);
+  };
   for (const chunk of chunks) {
     if (chunk.type === "text") {
+      checkRoom(chunk.ids.length);
       for (const id of chunk.ids) {
         if (!(id >= 0 && id < vocabSize) || id === names.imageToken) {
           throw new DataError(
@@ -43,16 +92,19 @@ export async function promptOf(
       }
       continue;
     }
-    const image = await pictureOf(chunk.data);
-    const length = processor.tokenCount(image);
+    const { width, height } = desk.size(chunk.data);
+    const length = processor.tokenCount(standIn(width, height));
     if (chunk.expected !== undefined && chunk.expected !== length) {
       throw new DataError(`An image was expected to take ${chunk.expected} tokens, but it takes ${length}.`);
     }
-    images.push({ start: ids.length, length, image });
+    checkRoom(length);
+    const key = createHash("sha256").update(chunk.data).digest("base64");
+    files.set(key, chunk.data);
+    places.push({ start: ids.length, length, key });
     for (let i = 0; i < length; i++) ids.push(names.imageToken);
   }
   if (ids.length === 0) throw new DataError("A model_input has at least one token.");
-  return { ids: Int32Array.from(ids), images };
+  return { ids: Int32Array.from(ids), places };
 }
 
 /** Placeholders of pictures and their brackets, which have no probability. */

@@ -8,6 +8,7 @@ import { findCheckpoint, findModel, findSession } from "./find.ts";
 import { type CheckpointRow, iso, type Journal, type ModelRow, now, readMetadata, type SessionRow } from "./journal.ts";
 import type { Links } from "./links.ts";
 import * as schemas from "./schemas.ts";
+import type { Sessions } from "./sessions.ts";
 import { removeSaved } from "./training.ts";
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -25,11 +26,13 @@ export type Call = {
 export class Listings {
   readonly #journal: Journal;
   readonly #links: Links;
+  readonly #sessions: Sessions;
   readonly #onFinish: (session: string) => void;
 
-  constructor(journal: Journal, links: Links, onFinish: (session: string) => void) {
+  constructor(journal: Journal, links: Links, sessions: Sessions, onFinish: (session: string) => void) {
     this.#journal = journal;
     this.#links = links;
+    this.#sessions = sessions;
     this.#onFinish = onFinish;
   }
 
@@ -54,6 +57,14 @@ export class Listings {
       case "DELETE ":
         await this.#delete(row);
         return new Response(null, { status: 204 });
+      case "POST publish":
+      case "DELETE publish":
+        await readBody(request, MOST_BYTES);
+        this.#journal.run(
+          "UPDATE checkpoints SET public = ? WHERE run = ? AND kind = ? AND name = ?",
+          ...[method === "POST" ? 1 : 0, row.run, row.kind, row.name],
+        );
+        return new Response(null, { status: 204 });
       case "PUT ttl": {
         const { ttl_seconds: seconds } = await schemas.readJson(request, schemas.ttl);
         this.#journal.run(
@@ -67,7 +78,7 @@ export class Listings {
       case "GET archive":
         return this.#links.toArchive(request, row);
     }
-    throw new HttpError(404, "There is no such route; publishing is not served.");
+    throw new HttpError(404, "There is no such route.");
   }
 
   async checkpoints({ query }: Call): Promise<Response> {
@@ -78,14 +89,19 @@ export class Listings {
 
   async sessions({ request, query, parts }: Call): Promise<Response> {
     const [, id, action] = parts;
-    if (request.method === "POST" && id === "search") return this.#search(request);
+    if (request.method === "POST" && id === "search")
+      return json(this.#sessions.search(await schemas.readJson(request, schemas.search)));
     if (id === undefined)
       return json({ sessions: this.#page<SessionRow>("sessions", query).rows.map((row) => row.id) });
     const row = findSession(this.#journal, id);
     if (request.method === "POST" && action === "finish") {
-      await readBody(request, MOST_BYTES);
-      this.#journal.run("UPDATE sessions SET status = 'finished' WHERE id = ?", id);
+      this.#sessions.finish(id, await schemas.readJson(request, schemas.finish));
       this.#onFinish(id);
+      return new Response(null, { status: 204 });
+    }
+    if (request.method === "PUT" && action === "project") {
+      const { project_id: project } = await schemas.readJson(request, schemas.project);
+      this.#journal.run("UPDATE sessions SET project = ? WHERE id = ?", project, id);
       return new Response(null, { status: 204 });
     }
     if (request.method !== "GET" || action !== undefined) throw new HttpError(404, "There is no such route.");
@@ -96,16 +112,6 @@ export class Listings {
       user_metadata: readMetadata(row.metadata),
       display_name: row.name,
     });
-  }
-
-  async #search(request: HttpRequest): Promise<Response> {
-    const { limit, display_name: name, user_metadata: wanted } = await schemas.readJson(request, schemas.search);
-    const rows = this.#journal.all<SessionRow>("SELECT * FROM sessions ORDER BY created DESC").filter((row) => {
-      const metadata = readMetadata(row.metadata);
-      const fits = Object.entries(wanted ?? {}).every(([key, value]) => metadata[key] === value);
-      return fits && (!name || row.name === name);
-    });
-    return json({ sessions: rows.slice(0, limit).map((row) => this.#sessionJson(row)), next_cursor: null });
   }
 
   /** The newest first. */
@@ -120,19 +126,6 @@ export class Listings {
 
   #count(sql: string, ...values: string[]): number {
     return this.#journal.one<{ count: number }>(sql, ...values)?.count ?? 0;
-  }
-
-  #sessionJson(row: SessionRow) {
-    return {
-      session_id: row.id,
-      created_at: iso(row.created),
-      owner: "saccade",
-      project_id: null,
-      checkpoints_count: this.#count("SELECT COUNT(*) AS count FROM checkpoints WHERE run LIKE ?", `${row.id}:%`),
-      status: row.status === "active" ? { type: "active" } : null,
-      display_name: row.name,
-      user_metadata: readMetadata(row.metadata),
-    };
   }
 
   #runJson(row: ModelRow) {
@@ -176,7 +169,7 @@ export class Listings {
       "DELETE FROM checkpoints WHERE run = ? AND kind = ? AND name = ?",
       ...[row.run, row.kind, row.name],
     );
-    await removeSaved(row.folder);
+    await removeSaved(this.#journal.place(row.folder));
   }
 }
 
@@ -187,7 +180,7 @@ function checkpointJson(row: CheckpointRow) {
     time: iso(row.created),
     tinker_path: `tinker://${row.run}/${row.kind}/${row.name}`,
     size_bytes: row.bytes,
-    public: false,
+    public: row.public !== 0,
     user_metadata: readMetadata(row.metadata),
     expires_at: row.expires === null ? null : iso(row.expires),
   };

@@ -1,13 +1,32 @@
 /** Weights that are sampled from, by folder. The ones used last stay open; the others come back from their folders when they are asked for. */
-import { stat } from "node:fs/promises";
-import { basename } from "node:path";
+import { readFile, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
 import type { Engine, Sampler } from "../../engine/engine.ts";
 import { HttpError } from "../../http/errors.ts";
+import { writeAtomic } from "../../run/files.ts";
 import { Sequences } from "./sequences.ts";
 
 const MOST_OPEN = 16;
 
 type Entry = { readonly opening: Promise<Sampler>; users: number; isOut: boolean };
+
+/** An adapter names its base model's folder; when that was moved, it is the one that is served now. */
+async function rebase(folder: string, base: string): Promise<void> {
+  const file = join(folder, "adapter_config.json");
+  const text = await readFile(file, "utf8").catch(() => undefined);
+  if (text === undefined) return;
+  const config = JSON.parse(text) as { base_model_name_or_path?: unknown };
+  const named = config.base_model_name_or_path;
+  if (typeof named === "string" && (await isThere(named))) return;
+  await writeAtomic(file, `${JSON.stringify({ ...config, base_model_name_or_path: base }, null, 2)}\n`);
+}
+
+function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
 
 export class Samplers {
   readonly sequences = new Sequences();
@@ -15,8 +34,12 @@ export class Samplers {
   /** The one used last is last. */
   readonly #entries = new Map<string, Entry>();
 
-  constructor(engine: Engine) {
+  readonly #base: string;
+
+  /** `base`: the served model, on which adapters lie. */
+  constructor(engine: Engine, base: string) {
     this.#engine = engine;
+    this.#base = base;
   }
 
   /** One that is open already: what was just published. */
@@ -52,12 +75,9 @@ export class Samplers {
   }
 
   async #open(folder: string): Promise<Sampler> {
-    const isThere = await stat(folder).then(
-      () => true,
-      () => false,
-    );
-    if (!isThere)
+    if (!(await isThere(folder)))
       throw new HttpError(404, `The weights ${basename(folder)} of this sampler are gone: save them again.`);
+    await rebase(folder, this.#base);
     return this.#engine.sampler(folder);
   }
 

@@ -3,33 +3,53 @@ import { randomInt } from "node:crypto";
 import { DataError } from "../../core/errors.ts";
 import type { ModelInput } from "../../core/model-input.ts";
 import { mixSeed } from "../../core/seed.ts";
-import type { Datum, Sample, Sampler, SamplingParams, TopLogprob } from "../../engine/engine.ts";
+import type { Datum, Sample, SampleContext, Sampler, SamplingParams, TopLogprob } from "../../engine/engine.ts";
 import { HttpError } from "../../http/errors.ts";
 import type { ChatFolder } from "../../model/chat.ts";
+import { MOST_STOPS } from "../sampling.ts";
 import type { Outcome } from "./futures.ts";
 import { encodeSamples, type TargetScores } from "./messages.ts";
-import { promptOf, visionIds } from "./prompt.ts";
+import { type PromptShop, promptsOf, visionIds } from "./prompt.ts";
 import { type SampleRequest, seedOf, type TargetTensor } from "./schemas.ts";
 import type { Sequences } from "./sequences.ts";
 
 const MOST_TARGETS = 64;
 
-export type Prepared = { readonly prompt: ModelInput; readonly params: SamplingParams };
+/** `release`: nothing shows the prompt's images any more. */
+export type Prepared = { readonly prompt: ModelInput; readonly params: SamplingParams; readonly release: () => void };
 
 /** Everything that can be wrong with a request, before it is accepted. */
-export async function prepare(request: SampleRequest, chat: ChatFolder, contextLength: number): Promise<Prepared> {
-  const prompt = await promptOf(
-    request.prompt.chunks.map((chunk) =>
-      chunk.type === "encoded_text"
-        ? { type: "text", ids: Int32Array.from(chunk.tokens) }
-        : {
-            type: "image",
-            data: Buffer.from(chunk.data, "base64"),
-            ...(typeof chunk.expected_tokens === "number" && { expected: chunk.expected_tokens }),
-          },
-    ),
-    chat,
+export async function prepare(request: SampleRequest, shop: PromptShop): Promise<Prepared> {
+  const { chat, contextLength } = shop;
+  const { prompts, release } = await promptsOf(
+    [
+      request.prompt.chunks.map((chunk) =>
+        chunk.type === "encoded_text"
+          ? { type: "text", ids: Int32Array.from(chunk.tokens) }
+          : {
+              type: "image",
+              data: Buffer.from(chunk.data, "base64"),
+              ...(typeof chunk.expected_tokens === "number" && { expected: chunk.expected_tokens }),
+            },
+      ),
+    ],
+    shop,
   );
+  const prompt = prompts[0] as ModelInput;
+  try {
+    return { prompt, params: readParams(request, prompt, chat, contextLength), release };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+function readParams(
+  request: SampleRequest,
+  prompt: ModelInput,
+  chat: ChatFolder,
+  contextLength: number,
+): SamplingParams {
   const { sampling_params: given } = request;
   const room = contextLength - prompt.ids.length;
   const most = given.max_tokens ?? room;
@@ -44,7 +64,9 @@ export async function prepare(request: SampleRequest, chat: ChatFolder, contextL
   // An empty list means that nothing stops it.
   const ids =
     stop?.length === 0 ? [] : [...chat.generation.eos, ...(stop?.filter((one) => typeof one === "number") ?? [])];
-  const params: SamplingParams = {
+  if (words.length > MOST_STOPS)
+    throw new DataError(`At most ${MOST_STOPS} stop strings are looked for, got ${words.length}.`);
+  return {
     maxTokens: most,
     temperature: given.temperature,
     seed: given.seed === undefined || given.seed === null ? randomInt(2 ** 47) : seedOf(given.seed),
@@ -54,7 +76,6 @@ export async function prepare(request: SampleRequest, chat: ChatFolder, contextL
     ...(words.length > 0 && { stopStrings: words }),
     ...(request.topk_sample_logprobs && { topLogprobs: request.topk_sample_logprobs }),
   };
-  return { prompt, params };
 }
 
 export async function draw(
@@ -62,16 +83,18 @@ export async function draw(
   sequences: Sequences,
   request: SampleRequest,
   { prompt, params }: Prepared,
-  name: string,
-  chat: ChatFolder,
+  { name, chat, signal }: { readonly name: string; readonly chat: ChatFolder; readonly signal: AbortSignal },
 ): Promise<Outcome> {
   const drawn = Array.from({ length: request.num_samples }, (_, i) =>
-    sequences.sample(sampler, prompt, { ...params, seed: params.seed + i }),
+    sequences.sample(sampler, prompt, { ...params, seed: params.seed + i }, signal),
   );
   const topCount = request.topk_prompt_logprobs ?? 0;
-  const likeliest = topCount > 0 ? topOfPrompt(sampler, prompt, topCount, `${name}:prompt`, chat) : undefined;
+  const likeliest =
+    topCount > 0 ? topOfPrompt(sampler, prompt, topCount, { sequence: `${name}:prompt`, signal }, chat) : undefined;
   const { target_prompt_logprobs: asked, prompt_alt_tokens_k: altCount } = request;
-  const others = altCount ? drawInPrompt(sampler, prompt, params, altCount, `${name}:others`, chat) : undefined;
+  const others = altCount
+    ? drawInPrompt(sampler, prompt, params, altCount, { sequence: `${name}:others`, signal }, chat)
+    : undefined;
   const targeted = asked ? scoreTargets(sampler, prompt, asked, chat) : undefined;
   const wanted = request.prompt_logprobs === true || (request.prompt_logprobs_last_n ?? 0) > 0;
   const scored = wanted ? score(sampler, prompt, chat, request.prompt_logprobs_last_n ?? undefined) : undefined;
@@ -98,11 +121,11 @@ async function topOfPrompt(
   sampler: Sampler,
   input: ModelInput,
   count: number,
-  sequence: string,
+  context: SampleContext,
   chat: ChatFolder,
 ): Promise<TopLogprob[][]> {
   const params = { maxTokens: 1, temperature: 1, seed: 0, topLogprobs: count };
-  const rows = await alongPrompt(sampler, input, sequence, chat, async (sample) => [
+  const rows = await alongPrompt(sampler, input, context, chat, async (sample) => [
     ...((await sample(params)).topLogprobs?.[0] ?? []),
   ]);
   // Nothing predicts a picture; a row must not be empty.
@@ -115,10 +138,10 @@ async function drawInPrompt(
   input: ModelInput,
   { temperature, seed }: SamplingParams,
   count: number,
-  sequence: string,
+  context: SampleContext,
   chat: ChatFolder,
 ): Promise<TopLogprob[][]> {
-  const rows = await alongPrompt(sampler, input, sequence, chat, async (sample, at) => {
+  const rows = await alongPrompt(sampler, input, context, chat, async (sample, at) => {
     const row: TopLogprob[] = [];
     for (let k = 0; k < count; k++) {
       const { ids, logprobs } = await sample({ maxTokens: 1, temperature, seed: mixSeed("other", seed, at, k) });
@@ -135,7 +158,7 @@ async function drawInPrompt(
 async function alongPrompt<T>(
   sampler: Sampler,
   { ids, images }: ModelInput,
-  sequence: string,
+  context: SampleContext,
   chat: ChatFolder,
   look: (sample: (params: SamplingParams) => Promise<Sample>, at: number) => Promise<T>,
 ): Promise<(T | undefined)[]> {
@@ -144,11 +167,11 @@ async function alongPrompt<T>(
   try {
     for (let at = 1; at < ids.length; at++) {
       const prompt = { ids: ids.subarray(0, at), images: images.filter(({ start }) => start < at) };
-      const sample = (params: SamplingParams) => sampler.sample(prompt, params, { sequence });
+      const sample = (params: SamplingParams) => sampler.sample(prompt, params, context);
       rows.push(vision.has(ids[at] as number) ? undefined : await look(sample, at));
     }
   } finally {
-    sampler.release(sequence);
+    sampler.release(context.sequence);
   }
   return rows;
 }

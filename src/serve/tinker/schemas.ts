@@ -2,10 +2,12 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { HttpError } from "../../http/errors.ts";
-import { readBody } from "../../http/limits.ts";
+import { readJsonText } from "../../http/limits.ts";
 import type { HttpRequest } from "../../http/request.ts";
-import { MOST_BYTES } from "../ask.ts";
+import { integers, texts } from "../errors.ts";
 
+/** The most bytes of a body of JSON; batches are protobuf. */
+const MOST_JSON = 64 * 1024 * 1024;
 const text = z.string();
 const seq = z.union([z.int(), text]).nullish();
 /** Whole numbers beyond 2⁵³ arrive as text (see `parseJson`). */
@@ -18,6 +20,7 @@ export const createSession = z.looseObject({
   tags: z.array(text).nullish(),
   user_metadata: metadata,
   display_name: text.nullish(),
+  project_id: text.nullish(),
 });
 export const createModel = z.looseObject({
   session_id: text,
@@ -57,6 +60,7 @@ export const save = z.looseObject({
   sampling_session_seq_id: z.int().nullish(),
   ttl_seconds: lifetime,
   user_metadata: metadata,
+  overwrite: z.boolean().nullish(),
   age_encryption_recipients: z.array(text).nullish(),
 });
 export type SaveRequest = z.output<typeof save>;
@@ -69,14 +73,15 @@ export const createSampler = z.looseObject({
   model_path: text.nullish(),
 });
 const chunk = z.discriminatedUnion("type", [
-  z.looseObject({ type: z.literal("encoded_text"), tokens: z.array(z.int()) }),
+  z.looseObject({ type: z.literal("encoded_text"), tokens: integers }),
   z.looseObject({ type: z.literal("image"), data: text, format: text.nullish(), expected_tokens: z.int().nullish() }),
 ]);
+const indices = integers.refine((list) => list.every((index) => index >= 0), "expected indices from 0");
 const targets = z.looseObject({
-  data: z.array(z.int()),
-  shape: z.array(z.int().min(0)).min(1),
-  sparse_crow_indices: z.array(z.int().min(0)).nullish(),
-  sparse_col_indices: z.array(z.int().min(0)).nullish(),
+  data: integers,
+  shape: z.array(z.int().min(0)).min(1).max(8),
+  sparse_crow_indices: indices.nullish(),
+  sparse_col_indices: indices.nullish(),
 });
 export type TargetTensor = z.output<typeof targets>;
 export const sample = z.looseObject({
@@ -90,7 +95,7 @@ export const sample = z.looseObject({
     top_k: z.int().default(-1),
     top_p: z.number().gt(0).max(1).default(1),
     seed: z.union([z.int(), text]).nullish(),
-    stop: z.union([text, z.array(text), z.array(z.int())]).nullish(),
+    stop: z.union([text, texts, integers]).nullish(),
   }),
   prompt_logprobs: z.boolean().nullish(),
   prompt_logprobs_last_n: z.int().min(0).nullish(),
@@ -105,11 +110,28 @@ export const modelOnly = z.looseObject({ model_id: text });
 export const sessionOnly = z.looseObject({ session_id: text });
 export const pathOnly = z.looseObject({ tinker_path: text });
 export const ttl = z.looseObject({ ttl_seconds: lifetime });
-export const search = z.looseObject({
-  user_metadata: metadata,
-  display_name: text.nullish(),
-  limit: z.int().min(1).max(1000).default(50),
+export const project = z.looseObject({ project_id: text });
+const FINISHES = ["success", "errored", "interrupted"] as const;
+export const finish = z.looseObject({
+  reason: z.looseObject({ type: z.enum(FINISHES) }).default({ type: "success" }),
+  detail: text.nullish(),
 });
+export type Finish = z.output<typeof finish>;
+const status = z.discriminatedUnion("type", [
+  z.looseObject({ type: z.enum(["active", "cancelled", "failed"]) }),
+  z.looseObject({ type: z.literal("client_finished"), reasons: z.array(z.enum(FINISHES)).nullish() }),
+]);
+export const search = z.looseObject({
+  session_id: text.nullish(),
+  display_name: text.nullish(),
+  project_ids: z.array(text).nullish(),
+  user_metadata: z.record(text, text).nullish(),
+  owner: z.looseObject({ type: text, owner_urns: z.array(text).nullish() }).nullish(),
+  statuses: z.array(status).min(1).nullish(),
+  limit: z.int().min(1).max(200).default(50),
+  cursor: z.looseObject({ last_created_at: z.iso.datetime({ offset: true }), last_session_id: text }).nullish(),
+});
+export type Search = z.output<typeof search>;
 
 /** Sequence ids and seeds may be longer than a double holds: those become text. */
 export function parseJson(body: string): unknown {
@@ -123,10 +145,10 @@ export function seedOf(seed: number | string): number {
 }
 
 export async function readJson<S extends z.ZodType>(request: HttpRequest, schema: S): Promise<z.output<S>> {
-  const body = await readBody(request, MOST_BYTES);
+  const body = await readJsonText(request, { bytes: MOST_JSON });
   let value: unknown;
   try {
-    value = parseJson(new TextDecoder("utf-8", { fatal: true }).decode(body));
+    value = parseJson(body);
   } catch {
     throw new HttpError(400, "The request is not JSON.");
   }

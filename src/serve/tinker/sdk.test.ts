@@ -11,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Image } from "../../core/image.ts";
+import type { Engine, Sample } from "../../engine/engine.ts";
 import { encodePng } from "../../images/png.ts";
 import { type Served, serveTiny } from "../test-serve.ts";
 
@@ -34,6 +35,23 @@ function environment(version: string): NodeJS.ProcessEnv {
   return { ...process.env, TINKER_TELEMETRY: "1", HF_HUB_OFFLINE: "1", ...path };
 }
 
+/** What becomes of samples that take long. */
+function watchLongSamples(engine: Engine): Promise<Sample>[] {
+  const watched: Promise<Sample>[] = [];
+  const open = engine.sampler.bind(engine);
+  engine.sampler = async (folder) => {
+    const sampler = await open(folder);
+    const sample = sampler.sample.bind(sampler);
+    sampler.sample = (prompt, params, context) => {
+      const result = sample(prompt, params, context);
+      if (params.maxTokens > 100) watched.push(result);
+      return result;
+    };
+    return sampler;
+  };
+  return watched;
+}
+
 type Findings = {
   version: string;
   models: string[];
@@ -46,6 +64,11 @@ type Findings = {
   others?: { shape: number[]; tokens: number[]; logprobs: number[] };
   snapshot_stays: boolean;
   policy: Record<string, [loss: number, formula: number]>;
+  looked: Record<string, [forward: number, forwardBackward: number]>;
+  saved_twice: { refused: string; losses: [first: number, kept: number, overwritten: number] };
+  public: [published: string, then: string[], withdrawn: string, afterwards: string[], path: string];
+  /** Not before 0.36. */
+  search?: Record<string, unknown> | string;
   several_targets: number[][];
   custom: number[];
   paths: string[];
@@ -72,8 +95,10 @@ type Findings = {
 describe.each(versions)("the official SDK %s", (version) => {
   let served: Served;
   let found: Findings;
+  let drawn: Promise<PromiseSettledResult<Sample>[]>;
   beforeAll(async () => {
     served = await serveTiny({ key: KEY });
+    const watched = watchLongSamples(served.engine);
     const picture = join(served.root, "picture.png");
     const data = Uint8Array.from({ length: 64 * 64 * 3 }, (_, i) => (i * 13) % 256);
     await writeFile(picture, encodePng(new Image(64, 64, data)));
@@ -83,6 +108,7 @@ describe.each(versions)("the official SDK %s", (version) => {
       maxBuffer: 64 * 1024 * 1024,
     });
     found = JSON.parse(stdout.trim().split("\n").at(-1) as string) as Findings;
+    drawn = Promise.allSettled(watched);
   }, 300_000);
   afterAll(() => served?.close());
 
@@ -151,6 +177,54 @@ describe.each(versions)("the official SDK %s", (version) => {
     expect(Object.keys(found.policy)).toEqual(["importance_sampling", "ppo", "cispo", "gspo", "dro"]);
     for (const [loss, formula] of Object.values(found.policy)) expect(loss).toBeCloseTo(formula, 4);
     expect(found.several_targets).toEqual([[15, 2], [15]]);
+  });
+
+  test("forward says the loss that forward_backward says of the same weights", () => {
+    expect(Object.keys(found.looked)).toEqual(["cross_entropy", ...Object.keys(found.policy)]);
+    for (const [forward, forwardBackward] of Object.values(found.looked)) {
+      expect(forward).not.toBe(0);
+      expect(forward).toBe(forwardBackward);
+    }
+  });
+
+  test("a checkpoint's name is taken: saving it again is refused, and replaces it only with overwrite", () => {
+    const { refused, losses } = found.saved_twice;
+    expect(refused).toMatch(/RequestFailedError.*weights\/twice.*overwrite=True/s);
+    expect(losses[1]).toBe(losses[0]);
+    expect(losses[2]).not.toBe(losses[0]);
+  });
+
+  test("a checkpoint is published, and made private again", () => {
+    const [published, then, withdrawn, afterwards, path] = found.public;
+    expect([published, then, withdrawn, afterwards]).toEqual(["none", [path], "none", []]);
+  });
+
+  test.runIf(version === "0.36.0")("sessions are found by id, words, metadata and status, page by page", () => {
+    const finished = { type: "client_finished", reason: { type: "errored" }, detail: "on purpose" };
+    expect(found.search).toEqual({
+      one: ["default", "saccade", finished, { team: "a" }],
+      words: ["Nightly maze RUN"],
+      none: [],
+      id: ["nightly lake"],
+      either: ["nightly lake", "Nightly maze RUN"],
+      metadata: ["sokoban", "nightly lake", "Nightly maze RUN"],
+      active: ["Nightly maze RUN"],
+      errored: ["sokoban"],
+      finished: ["sokoban", "nightly lake"],
+      failed: [],
+      pages: [["sokoban", "nightly lake"], ["Nightly maze RUN"]],
+      others: [],
+      all: [4, 4],
+    });
+  });
+
+  test.runIf(version === "0.36.0")("a sample that the client cancels is no longer computed", async () => {
+    const ends = await drawn;
+    expect(ends).toHaveLength(256);
+    expect(ends.filter(({ status }) => status === "fulfilled").length).toBeLessThan(256);
+    expect(ends.filter((one) => one.status === "rejected" && /cancel/i.test(String(one.reason))).length).toBe(
+      ends.filter(({ status }) => status === "rejected").length,
+    );
   });
 
   test("a loss of the client's own falls", () => {

@@ -21,12 +21,12 @@ export class Sequences {
   #ids = 0;
   #made = 0;
 
-  async sample(sampler: Sampler, prompt: ModelInput, params: SamplingParams): Promise<Sample> {
+  async sample(sampler: Sampler, prompt: ModelInput, params: SamplingParams, signal?: AbortSignal): Promise<Sample> {
     const before = this.#before(sampler, prompt);
     if (before !== undefined) this.#remove(before);
     const sequence = before?.sequence ?? String(this.#made++);
     try {
-      const sample = await sampler.sample(prompt, params, { sequence });
+      const sample = await sampler.sample(prompt, params, { sequence, ...(signal && { signal }) });
       const ids = new Int32Array(prompt.ids.length + sample.ids.length);
       ids.set(prompt.ids);
       ids.set(sample.ids, prompt.ids.length);

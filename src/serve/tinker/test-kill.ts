@@ -107,7 +107,7 @@ async function train(url: string, index: number, steps: number, onStep: () => vo
     losses.push((await learn).metrics["loss:sum"] as number);
     await move;
     onStep();
-    if (step % 3 === 2) await client.saveState("state");
+    if (step % 3 === 2) await client.saveState("state", { overwrite: true });
     if (step === steps >> 1) sampler = await client.saveWeightsAndGetSamplingClient();
   }
   const greedy = { max_tokens: 4, temperature: 0, stop: [] };
@@ -132,11 +132,12 @@ async function trainWithSdk({ python, steps }: Plan, url: string, index: number)
 
 /** Every checkpoint that the journal names, read as a client would get it. */
 async function inspect(store: string): Promise<{ seen: number; broken: string[] }> {
-  const journal = await Journal.open(join(store, "tinker", "journal.sqlite"));
+  const journal = await Journal.open(join(store, "tinker"));
   try {
     const rows = journal.all<CheckpointRow>("SELECT * FROM checkpoints");
     const broken: string[] = [];
-    for (const { folder, bytes } of rows) {
+    for (const { folder: name, bytes } of rows) {
+      const folder = journal.place(name);
       try {
         const files = await readdir(folder);
         const sizes = await Promise.all(files.map(async (file) => (await stat(join(folder, file))).size));
@@ -149,7 +150,7 @@ async function inspect(store: string): Promise<{ seen: number; broken: string[] 
     }
     return { seen: rows.length, broken };
   } finally {
-    journal.close();
+    await journal.close();
   }
 }
 

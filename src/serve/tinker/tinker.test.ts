@@ -1,6 +1,9 @@
 /** The Tinker face without its SDK: operations are done once and outlive the server; what can't be read is refused in words. */
-import { mkdir, readdir, rm } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DataError } from "../../core/errors.ts";
@@ -15,6 +18,7 @@ import { Links } from "./links.ts";
 import { decodeForwardBackward } from "./messages.ts";
 import { Listings } from "./rest.ts";
 import { parseJson } from "./schemas.ts";
+import { Sessions } from "./sessions.ts";
 
 let root = "";
 beforeAll(async () => {
@@ -141,6 +145,162 @@ describe("a server that ended", () => {
   });
 });
 
+/** Trains a little and keeps all that lies in folders: a checkpoint, a named sampler, an unnamed one. */
+async function fill(url: string) {
+  const model = await create(url);
+  const done = async (route: string, body: Body) => {
+    const { body: future } = await post(url, route, body);
+    return (await post(url, "retrieve_future", { request_id: future.request_id })).body;
+  };
+  await done("forward_backward", batch(model, 1, [40, 41, 42, 43]));
+  await done("optim_step", adam(model, 2));
+  const { path } = await done("save_weights", { model_id: model, seq_id: 3, path: "kept" });
+  const { path: named } = await done("save_weights_for_sampler", { model_id: model, seq_id: 4, path: "kept" });
+  const unnamed = await done("save_weights_for_sampler", { model_id: model, seq_id: 5, sampling_session_seq_id: 0 });
+  const session = model.split(":")[0];
+  const open = async (seq: number, asked: object) => {
+    const body = { session_id: session, sampling_session_seq_id: seq, ...asked };
+    return (await post(url, "create_sampling_session", body)).body.sampling_session_id;
+  };
+  const samplers = [unnamed.sampling_session_id, await open(1, { model_path: named })];
+  return { model, path, samplers: [...samplers, await open(2, { base_model: "policy" })] };
+}
+
+/** Everything that `fill` left, as it answers now. */
+async function look(url: string, { model, path, samplers }: Awaited<ReturnType<typeof fill>>, seq: number) {
+  const drawn: string[] = [];
+  for (const sampler of samplers) drawn.push(await sample(url, sampler));
+  const { body: load } = await post(url, "load_weights", { model_id: model, seq_id: seq, path, optimizer: true });
+  expect((await post(url, "retrieve_future", { request_id: load.request_id })).body).toMatchObject({ path });
+  const { body: learn } = await post(url, "forward_backward", batch(model, seq + 1, [40, 41, 42, 43]));
+  const found = await loss(url, learn.request_id);
+  const { body: move } = await post(url, "optim_step", adam(model, seq + 2));
+  await post(url, "retrieve_future", { request_id: move.request_id });
+  return { drawn, found };
+}
+
+describe("a store", () => {
+  test("can be moved: its checkpoints, samplers and snapshots are found where it is now", async () => {
+    let server = await open("here");
+    const kept = await fill(server.url);
+    const before = await look(server.url, kept, 10);
+    await server.close();
+    await rename(join(root, "here"), join(root, "there"));
+    server = await open("there");
+    expect(await look(server.url, kept, 20)).toEqual(before);
+    await server.close();
+    expect(await readdir(root)).not.toContain("here");
+  });
+
+  test("of the version before, which named folders from the root, opens; also where it was moved", async () => {
+    let server = await open("old");
+    const kept = await fill(server.url);
+    const before = await look(server.url, kept, 10);
+    await server.close();
+    const file = join(root, "old", "tinker", "journal.sqlite");
+    await makeOld(file, join(root, "old", "tinker"), join(root, "model"));
+    await rename(join(root, "old"), join(root, "old moved"));
+    server = await open("old moved");
+    expect(await look(server.url, kept, 20)).toEqual(before);
+    const { body } = await post(server.url, "sessions/search", {});
+    expect(body).toMatchObject({ sessions: [{ project_id: "default", status: null }] });
+    await server.close();
+  });
+
+  test.runIf(process.platform !== "win32")("is for its user alone: folder 0700, journal 0600", async () => {
+    const server = await open("private");
+    await create(server.url);
+    const folder = join(root, "private", "tinker");
+    const modes = async (path: string) => (await stat(path)).mode & 0o777;
+    expect(await modes(folder)).toBe(0o700);
+    const files = (await readdir(folder)).filter((name) => name.startsWith("journal"));
+    expect(files.length).toBeGreaterThan(1);
+    for (const name of files) expect([name, await modes(join(folder, name))]).toEqual([name, 0o600]);
+    await server.close();
+  });
+
+  test("has one server: a second is refused in words, and may have it when the first has ended", async () => {
+    const first = await open("shared");
+    await expect(open("shared")).rejects.toThrow(/Another server \(process \d+\) has the store .*shared open.*--store/);
+    expect((await post(first.url, "create_session", { tags: [] })).status).toBe(200);
+    await first.close();
+    await (await open("shared")).close();
+  });
+
+  test("that a killed process had open is free", async () => {
+    const store = join(root, "killed");
+    await (await open("killed")).close();
+    const script = `import { Journal } from ${JSON.stringify(new URL("./journal.ts", import.meta.url).href)};
+      await Journal.open(process.argv[1]); process.stdout.write("open"); setInterval(() => {}, 1000);`;
+    const jiti = fileURLToPath(new URL("../../../node_modules/jiti/lib/jiti-cli.mjs", import.meta.url));
+    const file = join(root, "holds.ts");
+    await writeFile(file, script.replace("process.argv[1]", JSON.stringify(join(store, "tinker"))));
+    const child = spawn(process.execPath, [jiti, file], { stdio: ["ignore", "pipe", "inherit"] });
+    await once(child.stdout, "data");
+    await expect(open("killed")).rejects.toThrow(/Another server/);
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    await (await open("killed")).close();
+  });
+});
+
+/** Turns a journal into what version 2 would have written. */
+async function makeOld(file: string, store: string, base: string): Promise<void> {
+  const { default: Sqlite } = (await import("libsql")) as unknown as {
+    default: new (file: string) => { exec(sql: string): void; close(): void };
+  };
+  const database = new Sqlite(file);
+  database.exec(`
+    UPDATE models SET snapshot = '${store}/' || snapshot WHERE snapshot IS NOT NULL;
+    UPDATE checkpoints SET folder = '${store}/' || folder;
+    UPDATE samplers SET folder = CASE WHEN folder IS NULL THEN '${base}' ELSE '${store}/' || folder END;
+    ALTER TABLE checkpoints DROP COLUMN public;
+    ALTER TABLE sessions DROP COLUMN project;
+    ALTER TABLE sessions DROP COLUMN finish;
+    ALTER TABLE sessions ADD COLUMN status TEXT;
+    UPDATE sessions SET status = 'active';
+    PRAGMA user_version = 2;`);
+  database.close();
+}
+
+test("a sample that is cancelled ends at once, and its future says so", async () => {
+  let aborted = 0;
+  const server = await open("cancelled", (engine) => {
+    const make = engine.sampler.bind(engine);
+    engine.sampler = async (folder) => {
+      const sampler = await make(folder);
+      const one = sampler.sample.bind(sampler);
+      sampler.sample = (prompt, params, context) =>
+        one(prompt, params, context).catch((error) => {
+          aborted += 1;
+          throw error;
+        });
+      return sampler;
+    };
+  });
+  const { body: session } = await post(server.url, "create_session", { tags: [] });
+  const { body: sampler } = await post(server.url, "create_sampling_session", {
+    session_id: session.session_id,
+    sampling_session_seq_id: 0,
+    base_model: "policy",
+  });
+  const { body: future } = await post(server.url, "asample", {
+    sampling_session_id: sampler.sampling_session_id,
+    prompt: { chunks: [{ type: "encoded_text", tokens: [40, 41, 42] }] },
+    sampling_params: { max_tokens: 900, stop: [] },
+    num_samples: 64,
+  });
+  const asked = { request_id: future.request_id };
+  const waiting = post(server.url, "retrieve_future", asked);
+  expect((await post(server.url, "cancel_future", asked)).status).toBe(204);
+  expect((await waiting).body).toEqual({ error: "The client cancelled this sample.", category: "user" });
+  expect(aborted).toBe(64);
+  // Once more, or of what never was: no fault.
+  expect((await post(server.url, "cancel_future", asked)).status).toBe(204);
+  expect((await post(server.url, "cancel_future", { request_id: "sample:none:0" })).status).toBe(204);
+  await server.close();
+});
+
 test("an operation that is told to have failed because its model could not be opened is not done by who opens it later", async () => {
   const ids = [40, 41, 42, 43];
   const later = async (fails: boolean) => {
@@ -172,22 +332,22 @@ test("an operation that is told to have failed because its model could not be op
 });
 
 test("a checkpoint that is given more time while others expire stays", async () => {
-  const journal = await Journal.open(join(root, "expiring.db"));
-  const listings = new Listings(journal, new Links("/x/"), () => {});
-  for (const name of ["a", "b"]) {
-    await mkdir(join(root, "expiring", name, "model"), { recursive: true });
+  for (const name of ["a", "b"]) await mkdir(join(root, "expiring", "run", name, "model"), { recursive: true });
+  const journal = await Journal.open(join(root, "expiring"));
+  const listings = new Listings(journal, new Links("/x/", journal), new Sessions(journal), () => {});
+  for (const name of ["a", "b"])
     journal.run(
-      "INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-      ...["run", "weights", name, join(root, "expiring", name, "model"), 1, 1, null, 2],
+      "INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
+      ...["run", "weights", name, `run/${name}/model`, 1, 1, null, 2],
     );
-  }
   const request = { method: "GET" } as HttpRequest;
   const listing = listings.trainingRuns({ request, query: new URLSearchParams(), parts: ["training_runs"] });
   // The files of the first are being removed now.
   journal.run("UPDATE checkpoints SET expires = NULL WHERE name = 'b'");
   await listing;
   expect(journal.all("SELECT name FROM checkpoints")).toEqual([{ name: "b" }]);
-  expect(await readdir(join(root, "expiring"))).toEqual(["b"]);
+  expect(await readdir(join(root, "expiring", "run"))).toEqual(["b"]);
+  await journal.close();
 });
 
 test("weights that a caller ruined are the caller's fault, whatever is asked of them, and the server lives on", async () => {

@@ -3,7 +3,7 @@
  * snapshots, futures that are polled, checkpoints under tinker:// paths. State lies in the store; failures of accepted work are answers, not statuses.
  */
 import { randomUUID } from "node:crypto";
-import { mkdir } from "node:fs/promises";
+import { chmod, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { z } from "zod";
 import { DataError, errorMessage, SaccadeError } from "../../core/errors.ts";
@@ -16,6 +16,7 @@ import type { HttpRequest } from "../../http/request.ts";
 import { json } from "../../http/responses.ts";
 import type { ChatFolder } from "../../model/chat.ts";
 import { MOST_BYTES } from "../ask.ts";
+import type { Desk } from "../desk.ts";
 import { findCheckpoint, findModel, findSampler, findSession } from "./find.ts";
 import { Journal, metadataText, now } from "./journal.ts";
 import { Links } from "./links.ts";
@@ -25,6 +26,7 @@ import { type Call, Listings } from "./rest.ts";
 import { Samplers } from "./samplers.ts";
 import { draw, prepare } from "./sampling.ts";
 import * as schemas from "./schemas.ts";
+import { Sessions } from "./sessions.ts";
 
 export const TINKER_PREFIX = "/api/v1/";
 const FILES_PREFIX = `${TINKER_PREFIX}files/`;
@@ -36,9 +38,13 @@ const CONFIG = {
   sample_max_concurrent_requests: 256,
 };
 
+/** Samples that a client gives up are cancelled here. */
+const DYNAMIC_CONFIG = { refresh_interval_sec: 300, sample_cancel_enabled: true };
+
 export type TinkerOptions = {
   readonly engine: Engine;
   readonly chat: ChatFolder;
+  readonly desk: Desk;
   readonly folder: string;
   readonly name: string;
   readonly contextLength: number;
@@ -50,22 +56,28 @@ export class Tinker {
   readonly #journal: Journal;
   readonly #models: Models;
   readonly #samplers: Samplers;
-  readonly #links = new Links(FILES_PREFIX);
+  readonly #links: Links;
+  readonly #sessions: Sessions;
   readonly #listings: Listings;
 
   static async open(options: TinkerOptions): Promise<Tinker> {
     const store = join(options.store, "tinker");
-    await mkdir(store, { recursive: true });
-    return new Tinker(options, await Journal.open(join(store, "journal.sqlite")), store);
+    // It holds what clients train on and what they trained.
+    await mkdir(store, { recursive: true, mode: 0o700 });
+    await chmod(store, 0o700);
+    return new Tinker(options, await Journal.open(store), store);
   }
 
   private constructor(options: TinkerOptions, journal: Journal, store: string) {
     this.#options = options;
     this.#journal = journal;
-    const { engine, chat, folder } = options;
-    this.#samplers = new Samplers(engine);
-    this.#models = new Models({ engine, chat, folder, store, journal, samplers: this.#samplers });
-    this.#listings = new Listings(journal, this.#links, (id) => this.#models.closeIf(({ session }) => session === id));
+    const { engine, chat, desk, folder } = options;
+    this.#samplers = new Samplers(engine, folder);
+    this.#models = new Models({ engine, chat, desk, folder, store, journal, samplers: this.#samplers });
+    this.#links = new Links(FILES_PREFIX, journal);
+    this.#sessions = new Sessions(journal);
+    const onFinish = (id: string) => this.#models.closeIf(({ session }) => session === id);
+    this.#listings = new Listings(journal, this.#links, this.#sessions, onFinish);
   }
 
   /** Links to exported files carry their own key. */
@@ -88,7 +100,7 @@ export class Tinker {
   async close(): Promise<void> {
     await this.#models.close();
     await this.#samplers.close();
-    this.#journal.close();
+    await this.#journal.close();
   }
 
   async #route(route: string, call: Call): Promise<Response> {
@@ -96,7 +108,7 @@ export class Tinker {
     const body = <S extends z.ZodType>(schema: S) => schemas.readJson(request, schema);
     switch (route) {
       case "POST client":
-        return json(parts[1] === "config" ? this.#config : { refresh_interval_sec: 300 });
+        return json(parts[1] === "config" ? this.#config : DYNAMIC_CONFIG);
       case "GET healthz":
         return json({ status: "ok" });
       case "GET get_server_capabilities":
@@ -109,7 +121,7 @@ export class Tinker {
       case "POST create_session":
         return this.#createSession(await body(schemas.createSession));
       case "POST session_heartbeat":
-        await body(schemas.sessionOnly);
+        this.#sessions.beat((await body(schemas.sessionOnly)).session_id);
         return json({ type: "session_heartbeat" });
       case "POST create_model":
         return this.#createModel(await body(schemas.createModel));
@@ -140,9 +152,13 @@ export class Tinker {
         return this.#sample(await body(schemas.sample));
       case "POST retrieve_future":
         return this.#models.retrieve((await body(schemas.retrieve)).request_id, request.signal);
+      case "POST cancel_future":
+        this.#models.cancel((await body(schemas.retrieve)).request_id);
+        return new Response(null, { status: 204 });
       case "POST weights_info":
         return this.#weightsInfo((await body(schemas.pathOnly)).tinker_path);
       case "GET training_runs":
+      case "POST training_runs":
       case "DELETE training_runs":
       case "PUT training_runs":
         return this.#listings.trainingRuns(call);
@@ -150,11 +166,12 @@ export class Tinker {
         return this.#listings.checkpoints(call);
       case "GET sessions":
       case "POST sessions":
+      case "PUT sessions":
         return this.#listings.sessions(call);
       case "GET files":
         return this.#links.follow(parts[1] ?? "", parts[2] ?? "");
     }
-    throw new HttpError(404, "There is no such route; publishing, billing and audit are not served.");
+    throw new HttpError(404, "There is no such route; billing and audit are not served.");
   }
 
   /** `saccade` is for our own client: what goes beyond the API. */
@@ -164,15 +181,9 @@ export class Tinker {
   }
 
   #createSession(asked: z.output<typeof schemas.createSession>): Response {
-    const id = randomUUID();
-    const { user_metadata: metadata, display_name: name } = asked;
-    this.#journal.run(
-      "INSERT INTO sessions VALUES (?, ?, ?, ?, 'active')",
-      ...[id, now(), metadataText(metadata), name ?? null],
-    );
     return json({
       type: "create_session",
-      session_id: id,
+      session_id: this.#sessions.create(asked),
       info_message: null,
       warning_message: null,
       error_message: null,
@@ -244,7 +255,7 @@ export class Tinker {
   #createSampler(asked: z.output<typeof schemas.createSampler>): Response {
     findSession(this.#journal, asked.session_id);
     const path = asked.model_path ?? null;
-    const folder = path === null ? this.#options.folder : findCheckpoint(this.#journal, path).folder;
+    const folder = path === null ? null : findCheckpoint(this.#journal, path).folder;
     if (path === null && !asked.base_model) throw new DataError("Name a base_model or a model_path.");
     if (path === null) this.#checkBase(asked.base_model ?? "");
     const id = `${asked.session_id}:sample:${asked.sampling_session_seq_id}`;
@@ -262,13 +273,24 @@ export class Tinker {
 
   async #sample(asked: schemas.SampleRequest): Promise<Response> {
     const name = `sample:${asked.sampling_session_id}:${asked.seq_id ?? randomUUID()}`;
-    const { chat, contextLength } = this.#options;
+    const { chat } = this.#options;
+    let drop = () => {};
     await this.#models.sample(name, async () => {
       const { folder } = findSampler(this.#journal, asked.sampling_session_id);
-      const prepared = await prepare(asked, chat, contextLength);
+      const prepared = await prepare(asked, this.#options);
       const { sequences } = this.#samplers;
-      return () => this.#samplers.use(folder, (sampler) => draw(sampler, sequences, asked, prepared, name, chat));
+      const weights = folder === null ? this.#options.folder : this.#journal.place(folder);
+      drop = prepared.release;
+      return (signal) => {
+        drop = () => {};
+        const drawn = this.#samplers.use(weights, (sampler) =>
+          draw(sampler, sequences, asked, prepared, { name, chat, signal }),
+        );
+        return drawn.finally(prepared.release);
+      };
     });
+    // The same sample came twice at once, and the other is drawn.
+    drop();
     const ids = Array.from({ length: asked.num_samples }, (_, i) => `${name}:${i}`);
     return json({ request_id: name, model_id: null, sample_sequence_ids: ids });
   }

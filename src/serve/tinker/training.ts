@@ -5,14 +5,26 @@
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { DataError, errorMessage } from "../../core/errors.ts";
-import type { Engine, Learner, LoraSpec, OptimizerParams } from "../../engine/engine.ts";
+import type { ModelInput } from "../../core/model-input.ts";
+import type { Datum, Engine, Learner, LoraSpec, OptimizerParams } from "../../engine/engine.ts";
+import { type PolicyLoss, policyLoss } from "../../engine/losses.ts";
 import type { ChatFolder } from "../../model/chat.ts";
+import type { Desk } from "../desk.ts";
 import { findCheckpoint } from "./find.ts";
 import { failure, type Outcome } from "./futures.ts";
-import { type Journal, type ModelRow, metadataText, now, type OperationRow, type SamplerRow } from "./journal.ts";
+import {
+  type CheckpointRow,
+  type Journal,
+  type ModelRow,
+  metadataText,
+  now,
+  type OperationRow,
+  type SamplerRow,
+  safe,
+} from "./journal.ts";
 import { expandDatum, joinColumns, lossOf } from "./losses.ts";
-import { decodeForwardBackward, encodeForwardBackward } from "./messages.ts";
-import { promptOf, visionIds } from "./prompt.ts";
+import { decodeForwardBackward, encodeForwardBackward, type ForwardBackwardRequest } from "./messages.ts";
+import { promptsOf, visionIds } from "./prompt.ts";
 import type { Samplers } from "./samplers.ts";
 import type { LoadRequest, OptimRequest, SaveRequest } from "./schemas.ts";
 
@@ -32,6 +44,7 @@ const MLP = ["gate_proj", "up_proj", "down_proj"];
 export type Workshop = {
   readonly engine: Engine;
   readonly chat: ChatFolder;
+  readonly desk: Desk;
   /** The base model's folder. */
   readonly folder: string;
   /** Where checkpoints lie. */
@@ -68,7 +81,7 @@ export class TrainedModel {
     const { seed } = JSON.parse(row.config) as { seed: number };
     const learner = await shop.engine.learner({ folder: shop.folder, seed, ...(lora && { lora }) });
     const model = new TrainedModel(shop, row, learner);
-    if (row.snapshot !== null) await learner.restore(row.snapshot);
+    if (row.snapshot !== null) await learner.restore(shop.journal.place(row.snapshot));
     return model;
   }
 
@@ -133,17 +146,29 @@ export class TrainedModel {
   }
 
   async #forwardBackward(body: Uint8Array): Promise<Outcome> {
-    const { chat } = this.#shop;
+    const { chat, desk } = this.#shop;
     const request = decodeForwardBackward(body);
     const loss = lossOf(request.loss, request.config);
     const vision = visionIds(chat);
-    const expanded = await Promise.all(
-      request.data.map(async ({ chunks, inputs }) => expandDatum(await promptOf(chunks, chat), inputs, loss, vision)),
-    );
+    const chunks = request.data.map((datum) => datum.chunks);
+    const { prompts, release } = await promptsOf(chunks, { chat, desk, contextLength: chat.maxPositions });
+    try {
+      const expanded = request.data.map(({ inputs }, i) => expandDatum(prompts[i] as ModelInput, inputs, loss, vision));
+      return await this.#learn(request, expanded, loss);
+    } finally {
+      release();
+    }
+  }
+
+  async #learn(
+    request: ForwardBackwardRequest,
+    expanded: readonly ReturnType<typeof expandDatum>[],
+    loss: ReturnType<typeof lossOf>,
+  ): Promise<Outcome> {
     const datums = expanded.flatMap((one) => one.datums);
     if (datums.length === 0) throw new DataError("There is no data to learn from.");
     const report = request.forwardOnly
-      ? { outputs: (await this.#learner.forward(datums)).map(({ logprobs }) => logprobs as Float32Array), loss: 0 }
+      ? await this.#look(datums, loss)
       : await this.#learner.forwardBackward(datums, loss);
     let at = 0;
     const outputs = expanded.map(({ columns, datums: parts }) => {
@@ -152,6 +177,12 @@ export class TrainedModel {
       return { logprobs, columns };
     });
     return { protobuf: encodeForwardBackward(outputs, { "loss:sum": report.loss }) };
+  }
+
+  async #look(datums: readonly Datum[], loss: PolicyLoss) {
+    const outputs = (await this.#learner.forward(datums)).map(({ logprobs }) => logprobs as Float32Array);
+    const terms = outputs.map((logprobs, i) => policyLoss(loss, datums[i] as Datum, logprobs).loss);
+    return { outputs, loss: terms.reduce((sum, term) => sum + term, 0) };
   }
 
   async #step({ adam_params: adam, optimizer_params: other }: OptimRequest): Promise<Outcome> {
@@ -178,7 +209,8 @@ export class TrainedModel {
   }
 
   async #load({ path, optimizer }: LoadRequest): Promise<Outcome> {
-    await this.#learner.restore(findCheckpoint(this.#shop.journal, path, ["weights"]).folder);
+    const { journal } = this.#shop;
+    await this.#learner.restore(journal.place(findCheckpoint(journal, path, ["weights"]).folder));
     if (optimizer !== true) await this.#learner.freshOptimizer();
     // The checkpoint may be deleted before a replay needs it.
     this.#isSnapshotDue = true;
@@ -199,7 +231,7 @@ export class TrainedModel {
         journal.run("INSERT OR REPLACE INTO samplers VALUES (?, ?, ?, NULL, ?, ?)", id, session, base, folder, this.id);
         this.#record({ position, outcome });
       });
-      this.#shop.samplers.put(folder, sampler);
+      this.#shop.samplers.put(journal.place(folder), sampler);
       await this.#forgetSamplers();
       return outcome;
     }
@@ -207,34 +239,40 @@ export class TrainedModel {
       throw new DataError("A checkpoint's name is letters, digits, dots, dashes and underscores.");
     }
     const place = KINDS[kind] as string;
+    const path = `tinker://${this.id}/${place}/${name}`;
+    const before = journal.one<Pick<CheckpointRow, "folder" | "expires">>(
+      "SELECT folder, expires FROM checkpoints WHERE run = ? AND kind = ? AND name = ?",
+      ...[this.id, place, name],
+    );
+    // Only requests to save training state can say `overwrite`; the other kinds replace what has their name.
+    const isTaken = before !== undefined && (before.expires === null || before.expires > now());
+    if (kind === "save_weights" && isTaken && request.overwrite !== true)
+      throw new DataError(`There is a checkpoint ${path} already: choose another name, or save with overwrite=True.`);
     const folder = await this.#write([place, name], position, (to) =>
       kind === "save_weights" ? this.#learner.checkpoint(to) : this.#learner.export(to),
     );
-    const bytes = await sizeOf(folder);
+    const bytes = await sizeOf(journal.place(folder));
     const expires = request.ttl_seconds ? now() + request.ttl_seconds : null;
-    const outcome = { json: { path: `tinker://${this.id}/${place}/${name}`, type: kind } };
-    const before = journal.one<{ folder: string }>(
-      "SELECT folder FROM checkpoints WHERE run = ? AND kind = ? AND name = ?",
-      ...[this.id, place, name],
-    );
+    const outcome = { json: { path, type: kind } };
     journal.together(() => {
       journal.run(
-        "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
         ...[this.id, place, name, folder, now(), bytes, metadataText(request.user_metadata), expires],
       );
       this.#record({ position, outcome });
     });
-    if (before !== undefined && before.folder !== folder) await removeSaved(before.folder);
+    if (before !== undefined && before.folder !== folder) await removeSaved(journal.place(before.folder));
     return outcome;
   }
 
+  /** The folder as the journal names it. */
   async #write(place: readonly string[], position: number, write: (folder: string) => Promise<void>): Promise<string> {
     const own = join(this.#shop.store, safe(this.id), ...place, String(position));
     // Half of it may be there from before a kill.
     await rm(own, { recursive: true, force: true });
     await mkdir(own, { recursive: true });
     await write(join(own, "model"));
-    return join(own, "model");
+    return this.#shop.journal.nameOf(join(own, "model"));
   }
 
   async #forgetSamplers(): Promise<void> {
@@ -245,8 +283,9 @@ export class TrainedModel {
     );
     for (const { id, folder } of old) {
       journal.run("DELETE FROM samplers WHERE id = ?", id);
-      samplers.drop(folder);
-      await removeSaved(folder);
+      if (folder === null) continue;
+      samplers.drop(journal.place(folder));
+      await removeSaved(journal.place(folder));
     }
   }
 
@@ -284,11 +323,6 @@ export const KINDS: Readonly<Record<string, string>> = {
   save_weights_for_sampler: "sampler_weights",
   save_weights_external: "external_weights",
 };
-
-/** Colons are no part of a file's name everywhere. */
-export function safe(id: string): string {
-  return id.replaceAll(":", "_");
-}
 
 function loraOf({ rank, config }: ModelRow): LoraSpec | undefined {
   if (rank === 0) return undefined;

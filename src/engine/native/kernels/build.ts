@@ -1,15 +1,16 @@
 /**
  * Compiles native/ with the system's C++ compiler: plain compiler calls, no node-gyp, nothing fetched. The result lies in a
- * cache folder under a name that hashes sources, flags, Node ABI and platform, so a stale file can't be loaded, and it is
+ * cache folder (core/cache-folder.ts) under a name that hashes sources, flags, Node ABI and platform, so a stale file can't be loaded, and it is
  * renamed into place, so that processes may build at once. `saccade doctor --build` calls this ahead of time.
  */
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
-import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { cacheFolder, mistrust } from "../../../core/cache-folder.ts";
+import { errorMessage } from "../../../core/errors.ts";
 import { packageFolder } from "../../../core/package-folder.ts";
 
 export type Build =
@@ -37,19 +38,32 @@ const variants: { isa: string; flags: string[] }[] = [
 /** Whether `compileKernels` would have to compile, which takes seconds, and could. */
 export function compilesFirst(): boolean {
   const sources = packageFolder("native");
-  return sources !== undefined && !existsSync(builtFile(sources)) && !!findCompiler() && !!headerFolder();
+  if (sources === undefined) return false;
+  const place = builtFile(sources);
+  return "file" in place && !isUsable(place.file) && !!findCompiler() && !!headerFolder();
 }
 
-function builtFile(sources: string): string {
-  return join(cacheFolder(), `kernels-${sourceKey(sources)}.node`);
+function builtFile(sources: string): { file: string } | { problem: string } {
+  try {
+    return { file: join(cacheFolder(), `kernels-${sourceKey(sources)}.node`) };
+  } catch (error) {
+    return { problem: errorMessage(error) };
+  }
+}
+
+/** One that somebody else put there is not loaded but built anew. */
+function isUsable(file: string): boolean {
+  return existsSync(file) && mistrust(file) === undefined;
 }
 
 /** Returns the addon's file, compiling it when the cache does not hold it (or with `force`). */
 export function compileKernels(options: { force?: boolean } = {}): Build {
   const sources = packageFolder("native");
   if (!sources) return { problem: "the folder native/ with the kernels' sources is missing from this installation" };
-  const file = builtFile(sources);
-  if (existsSync(file) && !options.force) return { file, compiler: "cache", seconds: 0 };
+  const place = builtFile(sources);
+  if ("problem" in place) return place;
+  const { file } = place;
+  if (isUsable(file) && !options.force) return { file, compiler: "cache", seconds: 0 };
   const compiler = findCompiler();
   if (!compiler) return { problem: `no C++ compiler found (looked for ${compilerNames().join(", ")})` };
   const headers = headerFolder();
@@ -86,6 +100,7 @@ export function compileKernels(options: { force?: boolean } = {}): Build {
       built,
     ]);
     if (problem) return { problem };
+    chmodSync(built, 0o755);
     renameSync(built, file);
   } finally {
     rmSync(scratch, { recursive: true, force: true });
@@ -115,24 +130,6 @@ function sourceKey(sources: string): string {
   const { platform, arch, versions, env } = process;
   const setting = { flags, variants, compiler: env.CXX, abi: versions.modules, platform, arch };
   return hash.update(JSON.stringify(setting)).digest("hex").slice(0, 32);
-}
-
-/** $SACCADE_CACHE, $XDG_CACHE_HOME/saccade, ~/.cache/saccade, or the temporary folder: the first that can be made. */
-export function cacheFolder(): string {
-  const { SACCADE_CACHE, XDG_CACHE_HOME } = process.env;
-  const wanted =
-    SACCADE_CACHE || (XDG_CACHE_HOME ? join(XDG_CACHE_HOME, "saccade") : join(homedir(), ".cache", "saccade"));
-  const spare = join(tmpdir(), "saccade");
-  for (const folder of [wanted, spare]) {
-    try {
-      mkdirSync(folder, { recursive: true });
-      rmSync(mkdtempSync(join(folder, "probe-")), { recursive: true });
-      return folder;
-    } catch {
-      // Not writable: the next one.
-    }
-  }
-  return spare;
 }
 
 /** `command` may carry arguments of its own, like CXX="ccache g++". */

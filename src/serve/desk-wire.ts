@@ -1,0 +1,48 @@
+/** What the server and its desk threads say to each other. */
+import type { JsonObject } from "../core/json.ts";
+import type { PromptOptions } from "../model/renderer.ts";
+
+/** The most pixels of a picture: small files can unpack to very large ones. */
+export const MOST_PIXELS = 16 * 1024 * 1024;
+/** The most characters of one text, and of all texts of a request. */
+export const MOST_CHARACTERS = 2 ** 21;
+export const MOST_CHARACTERS_TOGETHER = 2 ** 23;
+
+export type DeskData = { readonly folder: string; readonly contextLength: number };
+
+export type DeskJob =
+  | { readonly kind: "encode"; readonly texts: readonly string[] }
+  | {
+      readonly kind: "render";
+      readonly messages: readonly JsonObject[];
+      readonly options: PromptOptions;
+    }
+  | { readonly kind: "image"; readonly file: Uint8Array };
+
+export type Encoded = { readonly ids: readonly Int32Array[] };
+/** A prompt whose pictures are still files. */
+export type Rendered = {
+  readonly ids: Int32Array;
+  readonly places: readonly { readonly start: number; readonly length: number }[];
+  readonly files: readonly Uint8Array[];
+};
+/** Never larger than the model sees it; the hash is that of the picture as it was sent. */
+export type Decoded = {
+  readonly width: number;
+  readonly height: number;
+  readonly data: Uint8Array;
+  readonly hash: string;
+};
+
+export type DeskResult<J extends DeskJob> = J extends { readonly kind: "encode" }
+  ? Encoded
+  : J extends { readonly kind: "render" }
+    ? Rendered
+    : Decoded;
+
+export type DeskCall = { readonly id: number; readonly job: DeskJob };
+export type DeskReply = { readonly id: number } & (
+  | { readonly result: Encoded | Rendered | Decoded }
+  /** `isOurs`: thrown on purpose, about the request. */
+  | { readonly error: { readonly message: string; readonly isOurs: boolean } }
+);

@@ -1,0 +1,190 @@
+/**
+ * Where requests are turned into prompts: threads that tokenize, render and decode, so that the main thread only hands on. One piece of work at a time
+ * in each; short requests have a thread of their own and never wait for long ones. Pixels of all requests together are bounded: a prompt's pictures
+ * are decoded one by one, once there is room for all of them.
+ */
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import { DataError, errorMessage } from "../core/errors.ts";
+import { Image } from "../core/image.ts";
+import type { JsonObject } from "../core/json.ts";
+import type { ModelInput } from "../core/model-input.ts";
+import { EngineError } from "../engine/errors.ts";
+import { Budget } from "../http/budget.ts";
+import { Slots } from "../http/limits.ts";
+import { readImageSize } from "../images/decode.ts";
+import type { ImageProcessor } from "../model/image-processor.ts";
+import type { PromptOptions } from "../model/renderer.ts";
+import {
+  type DeskCall,
+  type DeskData,
+  type DeskJob,
+  type DeskReply,
+  type DeskResult,
+  MOST_PIXELS,
+  type Rendered,
+} from "./desk-wire.ts";
+
+/** Bytes of decoded pictures that all prompts hold together. */
+const MOST_PIXEL_BYTES = 256 * 1024 * 1024;
+/** Characters of work for the thread that is never kept long. */
+const SHORT = 32_768;
+const MOST_WAITING = 4096;
+
+export type DeskOptions = DeskData & { readonly processor: ImageProcessor; readonly pixelBytes?: number };
+
+/** A prompt with pictures in files, and what it takes to show them. */
+export type PendingPrompt = {
+  readonly ids: Int32Array;
+  readonly places: Rendered["places"];
+  show(signal: AbortSignal): Promise<Shown>;
+};
+/** Whoever gets it gives the room of its pixels back when nothing shows them any more. */
+export type Shown = { readonly prompt: ModelInput; readonly release: () => void };
+
+export class Desk {
+  readonly #processor: ImageProcessor;
+  readonly #short: Lane;
+  readonly #long: Lane;
+  readonly #pixels: Budget;
+
+  constructor({ processor, pixelBytes = MOST_PIXEL_BYTES, folder, contextLength }: DeskOptions) {
+    this.#processor = processor;
+    this.#short = new Lane({ folder, contextLength });
+    this.#long = new Lane({ folder, contextLength });
+    this.#pixels = new Budget(pixelBytes);
+  }
+
+  async encode(texts: readonly string[], signal?: AbortSignal): Promise<readonly Int32Array[]> {
+    const length = texts.reduce((sum, text) => sum + text.length, 0);
+    return (await this.#lane(length).run({ kind: "encode", texts }, signal)).ids;
+  }
+
+  /** Messages as OpenAI writes them; `size` is roughly how many characters they have. */
+  async render(
+    messages: readonly JsonObject[],
+    options: PromptOptions,
+    size: number,
+    signal?: AbortSignal,
+  ): Promise<PendingPrompt> {
+    const { ids, places, files } = await this.#lane(size).run({ kind: "render", messages, options }, signal);
+    return {
+      ids,
+      places,
+      show: async (signal) => {
+        const { images, release } = await this.decode(files, signal);
+        return {
+          prompt: { ids, images: places.map((place, i) => ({ ...place, image: images[i] as Image })) },
+          release,
+        };
+      },
+    };
+  }
+
+  /** Checks a picture's header. */
+  size(file: Uint8Array): { readonly width: number; readonly height: number } {
+    return readImageSize(file, MOST_PIXELS);
+  }
+
+  /** One after another, once there is room for the pixels of all. */
+  async decode(
+    files: readonly Uint8Array[],
+    signal?: AbortSignal,
+  ): Promise<{ readonly images: readonly Image[]; readonly release: () => void }> {
+    const bytes = files.reduce((sum, file) => sum + this.bytesOf(file), 0);
+    const release = files.length === 0 ? () => {} : await this.#pixels.take(bytes, signal);
+    try {
+      const images: Image[] = [];
+      for (const file of files) {
+        const { width, height, data, hash } = await this.#long.run({ kind: "image", file }, signal);
+        images.push(new Image(width, height, data, hash));
+      }
+      return { images, release };
+    } catch (error) {
+      release();
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#short.close(), this.#long.close()]);
+  }
+
+  #lane(size: number): Lane {
+    return size <= SHORT ? this.#short : this.#long;
+  }
+
+  /** Bytes of a picture's pixels, no larger than the model sees it. */
+  bytesOf(file: Uint8Array): number {
+    const { width, height } = this.size(file);
+    const target = this.#processor.targetSize(width, height);
+    return Math.min(width * height, target.width * target.height) * 3;
+  }
+}
+
+type Pending = { readonly resolve: (result: never) => void; readonly reject: (error: Error) => void };
+
+/** A thread that is started when it is first needed, and again when it died. */
+class Lane {
+  readonly #data: DeskData;
+  readonly #slots = new Slots({ most: 1, waiting: MOST_WAITING });
+  #worker: Worker | undefined;
+  #pending: Pending | undefined;
+  #calls = 0;
+
+  constructor(data: DeskData) {
+    this.#data = data;
+  }
+
+  run<J extends DeskJob>(job: J, signal?: AbortSignal): Promise<DeskResult<J>> {
+    return this.#slots.run(
+      () =>
+        new Promise<DeskResult<J>>((resolve, reject) => {
+          this.#pending = { resolve, reject };
+          this.#worker ??= this.#start();
+          this.#calls += 1;
+          this.#worker.postMessage({ id: this.#calls, job } satisfies DeskCall);
+        }),
+      signal,
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.#worker?.terminate();
+  }
+
+  #start(): Worker {
+    const worker = startWorker(this.#data);
+    worker.on("message", (reply: DeskReply) => {
+      const pending = this.#pending;
+      this.#pending = undefined;
+      if ("result" in reply) pending?.resolve(reply.result as never);
+      else pending?.reject(reply.error.isOurs ? new DataError(reply.error.message) : new Error(reply.error.message));
+    });
+    let cause = "it ended";
+    worker.on("error", (error) => {
+      cause = errorMessage(error);
+    });
+    worker.on("exit", () => {
+      this.#worker = undefined;
+      this.#pending?.reject(new EngineError(`The thread that reads requests died: ${cause}.`));
+      this.#pending = undefined;
+    });
+    worker.unref();
+    return worker;
+  }
+}
+
+/** From sources the worker is a TypeScript file that `jiti` loads; in the package, `desk-worker.js` beside this chunk. */
+function startWorker(workerData: DeskData): Worker {
+  if (!import.meta.url.endsWith(".ts")) {
+    const built = new URL("./desk-worker.js", import.meta.url);
+    if (!existsSync(built)) throw new EngineError(`${fileURLToPath(built)} is missing; install the package again.`);
+    return new Worker(built, { workerData });
+  }
+  const source = JSON.stringify(fileURLToPath(new URL("./desk-worker.ts", import.meta.url)));
+  const jiti = JSON.stringify(createRequire(import.meta.url).resolve("jiti"));
+  return new Worker(`require(${jiti}).createJiti(${source})(${source})`, { eval: true, workerData });
+}

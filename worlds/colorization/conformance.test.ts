@@ -1,0 +1,4 @@
+import { conforms } from "../shared/conformance.ts";
+import { colorization } from "./colorization.ts";
+
+conforms(colorization);

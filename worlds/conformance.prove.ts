@@ -1,0 +1,9 @@
+/** Conformance with every world at full length: 500 seeds and 100,000 replies for the slow ones too. `-- conformance -t navigation` proves one world, `SACCADE_SHARE=3/16` a sixteenth of each. */
+import { worlds } from "./index.ts";
+
+process.env.SACCADE_CONFORMANCE = "full";
+const { conforms } = await import("./shared/conformance.ts");
+for (const { load } of worlds) {
+  const definition = await load();
+  if (definition.kind === "world") conforms(definition);
+}

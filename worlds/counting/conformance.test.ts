@@ -1,0 +1,4 @@
+import { conforms } from "../shared/conformance.ts";
+import { counting } from "./counting.ts";
+
+conforms(counting);

@@ -1,0 +1,4 @@
+import { conforms } from "../shared/conformance.ts";
+import { frozenLake } from "./frozen-lake.ts";
+
+conforms(frozenLake);

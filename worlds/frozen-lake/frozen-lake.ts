@@ -1,0 +1,259 @@
+/**
+ * frozen_lake (VAGEN, after gymnasium's FrozenLake): cross the ice to the goal without stepping into a hole. Reaching
+ * either ends the episode, and only the goal pays. Boards equal VAGEN's for every seed (with `minSteps` 1). Slips are
+ * drawn from the episode's own generator, which carries on where the board's draws ended and is part of the saved
+ * state, so an episode on slippery ice can be replayed; the model is told of slipping only when the ice is slippery.
+ */
+
+import { z } from "zod";
+import { EnvError, errorMessage, Image, isJsonObject, type Json, NumpyRandom } from "../../src/core/index.ts";
+import {
+  type Action,
+  type ActionSpec,
+  act,
+  bare,
+  defineWorld,
+  type Fact,
+  type Observation,
+  type ObservationMode,
+  type Outcome,
+  type PromptStyle,
+  type World,
+} from "../../src/envs/index.ts";
+import { Canvas } from "../../src/images/index.ts";
+import { placeWords } from "../shared/places.ts";
+import { type Board, boardProblem, drawBoard, MAX_SIDE, neighbour, shortestWay, toBoard, toDesc } from "./board.ts";
+import { type Ground, lakeTiles } from "./tiles.ts";
+
+/** By direction number. */
+const DIRECTIONS = ["left", "down", "right", "up"] as const;
+const EDGES = ["on the left", "below", "on the right", "above"] as const;
+
+const options = z.strictObject({
+  /** Cells along a side. */
+  size: z.int().min(2).max(MAX_SIDE).default(4),
+  /** Probability that a cell is ice rather than a hole. */
+  p: z.number().min(0).max(1).default(0.8),
+  /** Each move goes the way asked for, or to either side of it, with probability 1/3 each. */
+  slippery: z.boolean().default(false),
+  /** Probability that a move is replaced by one to a side, before `slippery` has its say. */
+  slipProbability: z.number().min(0).max(1).default(0),
+  /** Boards whose shortest way from start to goal has fewer moves are drawn again. */
+  minSteps: z.int().min(1).default(1),
+  /** Pixels along a cell. Default: 64, or less where the board would be more than 512 pixels wide. */
+  cellSize: z.int().min(4).max(128).optional(),
+  /** A board of your own, such as ["SFF", "FHF", "FFG"]; `size`, `p` and `minSteps` are not used then. */
+  board: z
+    .array(z.string())
+    .optional()
+    .superRefine((rows, context) => {
+      const problem = rows === undefined ? undefined : boardProblem(rows);
+      if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+    }),
+  successReward: z.number().default(1),
+});
+
+export class FrozenLake implements World {
+  readonly actions: readonly ActionSpec[] = DIRECTIONS.map((name) => bare(name, `move one cell ${name}`));
+
+  readonly #options: z.output<typeof options>;
+  #random = new NumpyRandom(0);
+  #board: Board;
+  /** The player's cell. */
+  #player: number;
+  /** Everything but the player, drawn when first looked at. */
+  #picture: Image | undefined;
+
+  constructor(given: z.output<typeof options>) {
+    this.#options = given;
+    this.#board = this.#newBoard();
+    this.#player = this.#board.cells.indexOf("S");
+  }
+
+  reset(seed: number): void {
+    this.#random = new NumpyRandom(seed);
+    this.#board = this.#newBoard();
+    this.#player = this.#board.cells.indexOf("S");
+    this.#picture = undefined;
+  }
+
+  #newBoard(): Board {
+    const { board, size, p, minSteps } = this.#options;
+    return board === undefined ? drawBoard(this.#random, size, p, minSteps) : toBoard(board);
+  }
+
+  /** What is under the player. */
+  get #ground(): string {
+    return this.#board.cells.charAt(this.#player);
+  }
+
+  get #ended(): boolean {
+    return this.#ground === "G" || this.#ground === "H";
+  }
+
+  get #slips(): boolean {
+    return this.#options.slippery || this.#options.slipProbability > 0;
+  }
+
+  success(): boolean {
+    return this.#ground === "G";
+  }
+
+  act(action: Action): Outcome {
+    if (this.#ended) return { valid: false, feedback: "The episode is over.", reward: 0, ended: true };
+    const wanted = DIRECTIONS.indexOf(action.name as (typeof DIRECTIONS)[number]);
+    const actual = this.#slip(wanted);
+    const intended = neighbour(this.#board, this.#player, wanted);
+    const next = neighbour(this.#board, this.#player, actual);
+    this.#player = next ?? this.#player;
+    if (this.#ground === "G") {
+      const reward = this.#options.successReward;
+      return { valid: true, feedback: "You reached the goal.", reward, ended: true };
+    }
+    const slid = actual === wanted ? "" : `You slipped and went ${DIRECTIONS[actual]}. `;
+    if (this.#ground === "H") return { valid: true, feedback: `${slid}You fell into a hole.`, reward: 0, ended: true };
+    if (next === undefined) {
+      const edge = `The lake ends ${EDGES[actual]}, so you stayed.`;
+      const hint = intended === undefined ? " Move another way." : "";
+      return { valid: intended !== undefined, feedback: slid + edge + hint, reward: 0, ended: false };
+    }
+    return { valid: true, ...(slid === "" ? {} : { feedback: slid.trimEnd() }), reward: 0, ended: false };
+  }
+
+  /** The direction a move really takes. Ice that is not slippery draws nothing. */
+  #slip(wanted: number): number {
+    const { slippery, slipProbability } = this.#options;
+    let direction = wanted;
+    if (slipProbability > 0 && this.#random.random() < slipProbability) {
+      direction = (direction + (this.#random.integers(0, 2) === 0 ? 3 : 1)) % 4;
+    }
+    if (slippery) direction = (direction + 3 + this.#random.integers(0, 3)) % 4;
+    return direction;
+  }
+
+  observe(mode: ObservationMode): Observation {
+    return mode === "text" ? this.#text() : this.#look();
+  }
+
+  #look(): Image {
+    const { rows, columns, cells } = this.#board;
+    const cellSize = this.#options.cellSize ?? Math.min(64, Math.floor(512 / Math.max(rows, columns)));
+    const tiles = lakeTiles(cellSize);
+    const place = (canvas: Canvas, tile: Image, cell: number) =>
+      canvas.draw(tile, (cell % columns) * cellSize, Math.floor(cell / columns) * cellSize);
+    if (this.#picture === undefined) {
+      const canvas = new Canvas(columns * cellSize, rows * cellSize);
+      for (const [cell, kind] of [...cells].entries()) place(canvas, tiles.empty[kind as Ground], cell);
+      this.#picture = new Image(canvas.width, canvas.height, canvas.data);
+    }
+    const frame = Canvas.from(this.#picture);
+    place(frame, tiles.player[this.#ground as Ground], this.#player);
+    return new Image(frame.width, frame.height, frame.data);
+  }
+
+  /** VAGEN's characters: P player, _ ice, O hole, G goal, X player in a hole, V player on the goal. */
+  #text(): string {
+    const { rows, columns, cells } = this.#board;
+    const symbols: string[] = [...cells].map((kind) => (kind === "H" ? "O" : kind === "G" ? "G" : "_"));
+    symbols[this.#player] = this.#ground === "H" ? "X" : this.#ground === "G" ? "V" : "P";
+    const padded = symbols.map((symbol) => ` ${symbol} `);
+    return Array.from({ length: rows }, (_, row) => padded.slice(row * columns, (row + 1) * columns).join("")).join(
+      "\n",
+    );
+  }
+
+  task(style: PromptStyle, mode: ObservationMode): string {
+    if (style === "brief") {
+      const way =
+        mode === "text" ? "Walk P to G; avoid O." : "Walk the red figure to the yellow goal; avoid dark holes.";
+      return this.#slips ? `${way} The ice is slippery.` : way;
+    }
+    const { rows, columns } = this.#board;
+    const view =
+      mode === "text"
+        ? `You are on a frozen lake of ${rows} rows and ${columns} columns, drawn in characters. P is you, _ is ice, ` +
+          "O is a hole and G is the goal; X is you in a hole and V is you on the goal."
+        : `You see a frozen lake of ${rows} rows and ${columns} columns from above. The figure in red is you, light cells ` +
+          "are ice, dark blue discs are holes and the yellow cell with a green flag is the goal. " +
+          "A grey ring marks where you started.";
+    const slipping = this.#slips ? " The ice is slippery: a move may take you to one side of the way you chose." : "";
+    return (
+      `${view} Walk to the goal, one cell per move, without entering a hole; at the edge of the lake you stay where you ` +
+      `are.${slipping} You succeed by reaching the goal, and fail by falling into a hole. Either ends the episode.`
+    );
+  }
+
+  /** On slippery ice: the best plan if no move slips. */
+  solve(): Action[] {
+    return this.#ended
+      ? []
+      : (shortestWay(this.#board, this.#player) ?? []).map((way) => act(DIRECTIONS[way] as string));
+  }
+
+  /** Where the goal and every hole lie, seen from the player. */
+  facts(): Fact[] {
+    const { columns, cells } = this.#board;
+    const playerRow = Math.floor(this.#player / columns);
+    const playerColumn = this.#player % columns;
+    const about = (subject: string, cell: number): Fact => {
+      const relations = placeWords(Math.floor(cell / columns) - playerRow, (cell % columns) - playerColumn);
+      return { subject, relations, object: "player" };
+    };
+    const holes = [...cells].flatMap((kind, cell) => (kind === "H" ? [about("hole", cell)] : []));
+    return [about("goal", cells.indexOf("G")), ...holes];
+  }
+
+  save(): Json {
+    const { columns } = this.#board;
+    return {
+      desc: toDesc(this.#board),
+      player: [Math.floor(this.#player / columns), this.#player % columns],
+      random: this.#random.save(),
+    };
+  }
+
+  load(state: Json): void {
+    if (!isJsonObject(state)) throw new EnvError("A saved lake is an object with desc, player and random.");
+    const { desc, player, random } = state;
+    const problem = boardProblem(desc);
+    if (problem !== undefined) throw new EnvError(`desc ${problem}.`);
+    const board = toBoard(desc as string[]);
+    const [row, column] = (Array.isArray(player) ? player : []) as number[];
+    if (!isIndex(row, board.rows) || !isIndex(column, board.columns)) {
+      throw new EnvError("player must be the [row, column] of a cell of desc.");
+    }
+    // Without slips nothing is drawn any more, so a board and a player are an episode.
+    const generator = new NumpyRandom(0);
+    if (random !== undefined || this.#slips) {
+      try {
+        generator.load(random ?? null);
+      } catch (error) {
+        throw new EnvError(`random does not say how the ice will slip. ${errorMessage(error)}`);
+      }
+    }
+    this.#random = generator;
+    this.#board = board;
+    this.#player = row * board.columns + column;
+    this.#picture = undefined;
+  }
+}
+
+function isIndex(value: number | undefined, count: number): value is number {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) < count;
+}
+
+export const frozenLake = defineWorld({
+  id: "frozen_lake",
+  summary: "cross the ice to the goal without falling into a hole",
+  options,
+  protocol: "think",
+  maxTurns: 5,
+  maxActions: 5,
+  formatBonus: 0.02,
+  things: {
+    goal: { words: ["flag", "exit", "target", "destination", "finish"], weight: 0.7 },
+    hole: { words: ["pit"], weight: 0.3 },
+  },
+  view: { legend: { P: ["player"], _: [], O: ["hole"], G: ["goal"], X: ["player", "hole"], V: ["player", "goal"] } },
+  create: (given) => new FrozenLake(given),
+});

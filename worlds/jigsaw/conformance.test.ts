@@ -1,0 +1,4 @@
+import { conforms } from "../shared/conformance.ts";
+import { jigsaw } from "./jigsaw.ts";
+
+conforms(jigsaw);

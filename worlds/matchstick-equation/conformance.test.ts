@@ -1,0 +1,4 @@
+import { conforms } from "../shared/conformance.ts";
+import { matchstickEquation } from "./matchstick-equation.ts";
+
+conforms(matchstickEquation);

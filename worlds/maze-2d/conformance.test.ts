@@ -1,0 +1,4 @@
+import { conforms } from "../shared/conformance.ts";
+import { maze2d } from "./maze-2d.ts";
+
+conforms(maze2d);

@@ -1,0 +1,4 @@
+import { conforms } from "../shared/conformance.ts";
+import { maze3d } from "./maze-3d.ts";
+
+conforms(maze3d);

@@ -1,0 +1,4 @@
+import { conforms } from "../shared/conformance.ts";
+import { navigation } from "./navigation.ts";
+
+conforms(navigation);

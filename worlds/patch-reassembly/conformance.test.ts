@@ -1,0 +1,4 @@
+import { conforms } from "../shared/conformance.ts";
+import { patchReassembly } from "./patch-reassembly.ts";
+
+conforms(patchReassembly);

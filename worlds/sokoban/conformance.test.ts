@@ -1,0 +1,4 @@
+import { conforms } from "../shared/conformance.ts";
+import { sokoban } from "./sokoban.ts";
+
+conforms(sokoban);

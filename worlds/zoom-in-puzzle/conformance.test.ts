@@ -1,0 +1,4 @@
+import { conforms } from "../shared/conformance.ts";
+import { zoomInPuzzle } from "./zoom-in-puzzle.ts";
+
+conforms(zoomInPuzzle);
