@@ -1,7 +1,7 @@
 /**
  * maze_2d after SkyRL's first VisGym recipe, at its own size: Qwen3-VL-8B that was taught to act, tuple actions inside <observation>, <justification> and <action>,
  * 0.8 task + 0.2 format, 15 turns, temperature 0.7, no KL. SkyRL starts from a checkpoint that VisGym taught; here a short warm start on the oracle's play teaches
- * the format and the moves. docs/gpu.md has the commands, docs/scale.md the memory.
+ * the format and the moves. docs/guide/gpu.md has the commands, docs/guide/scaling.md the memory.
  */
 import { maze8b } from "./parts/maze-8b.ts";
 

@@ -1,5 +1,5 @@
 /**
- * docs/gpu.md as a new user reads it: its commands in their order, from the build, in an empty folder. The model under Qwen's name in the Hugging Face cache is a tiny one of the
+ * docs/guide/gpu.md as a new user reads it: its commands in their order, from the build, in an empty folder. The model under Qwen's name in the Hugging Face cache is a tiny one of the
  * same architecture; runs are made small by flags at their end; what needs a network is left out, by name. Runs where `python3` has torch; SACCADE_REQUIRE=torch makes its absence a failure.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { TORCH } from "../src/engine/torch/test-worker.ts";
 
 const root = resolve(import.meta.dirname, "..");
-const page = readFileSync(join(root, "docs/gpu.md"), "utf8");
+const page = readFileSync(join(root, "docs/guide/gpu.md"), "utf8");
 const commands = [...page.matchAll(/```sh\n(.*?)```/gs)]
   .flatMap((block) => (block[1] as string).trim().split("\n"))
   .map((line) => line.replace(/\s{2,}#.*$/, ""));
@@ -44,7 +44,7 @@ function here(line: string): string {
   return `${line}${set(small(line.includes("sft") ? 2 : 1) + warm)}`;
 }
 
-describe.runIf(TORCH)("docs/gpu.md", { timeout: 300_000 }, () => {
+describe.runIf(TORCH)("docs/guide/gpu.md", { timeout: 300_000 }, () => {
   const scratch = mkdtempSync(join(tmpdir(), "saccade-gpu-"));
   const bin = join(scratch, "bin");
   const started: ChildProcess[] = [];

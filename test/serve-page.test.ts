@@ -1,4 +1,4 @@
-/** docs/serve.md and docs/remote-environments.md: their commands and programs, as a shell runs them, on ports of our own and with fewer steps. */
+/** docs/guide/serve.md and docs/guide/remote-environments.md: their commands and programs, as a shell runs them, on ports of our own and with fewer steps. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
@@ -15,8 +15,8 @@ async function up(page: Page, command: string): Promise<void> {
   await expect.poll(output, { timeout: 60_000 }).toMatch(/http:\/\//);
 }
 
-test("docs/serve.md: a model is made, served, asked, evaluated, rendered and trained with; a key locks it", async () => {
-  page = new Page("serve.md");
+test("docs/guide/serve.md: a model is made, served, asked, evaluated, rendered and trained with; a key locks it", async () => {
+  page = new Page("guide/serve.md");
   const port = String(await freePort());
   const here = (text: string) => text.replaceAll("8000", port);
   const [start, train, lock, ...rest] = page.commands().map((lines) => lines.map(here));
@@ -57,8 +57,8 @@ const WORLD = `import { defineTask, text, user } from "saccade";
 export default defineTask({ id: "mine", data: [{ n: 1 }], prompt: () => [user(text("Say 1."))], reward: (reply) => (reply === "1" ? 1 : 0) });
 `;
 
-test("docs/remote-environments.md: environments are served and played from another process", async () => {
-  page = new Page("remote-environments.md");
+test("docs/guide/remote-environments.md: environments are served and played from another process", async () => {
+  page = new Page("guide/remote-environments.md");
   writeFileSync(join(page.folder, "my-world.ts"), WORLD);
   const port = String(await freePort());
   const [[serve, play] = []] = page.commands().map((lines) => lines.map((line) => line.replaceAll("8100", port)));
@@ -67,9 +67,9 @@ test("docs/remote-environments.md: environments are served and played from anoth
 }, 120_000);
 
 test.runIf(gymPython)(
-  "docs/remote-environments.md: a Gymnasium environment is served by Python and played",
+  "docs/guide/remote-environments.md: a Gymnasium environment is served by Python and played",
   async () => {
-    page = new Page("remote-environments.md");
+    page = new Page("guide/remote-environments.md");
     const port = String(await freePort());
     const [, [serve, play] = []] = page.commands().map((lines) => lines.map((line) => line.replaceAll("8101", port)));
     await up(page, (serve as string).replace(/^python/, gymPython as string));

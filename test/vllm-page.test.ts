@@ -1,5 +1,5 @@
 /**
- * docs/vllm.md: its commands, as a shell runs them, on a port of our own and with fewer steps. Runs where SACCADE_VLLM_PYTHON names the Python of an
+ * docs/guide/vllm.md: its commands, as a shell runs them, on a port of our own and with fewer steps. Runs where SACCADE_VLLM_PYTHON names the Python of an
  * environment with vLLM; SACCADE_REQUIRE=vllm makes its absence a failure (src/train/vllm.test.ts).
  */
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { afterAll, expect, test } from "vitest";
 import { loadEvents } from "../src/run/index.ts";
 import { freePort, Page, SHORT } from "./pages.ts";
 
-const page = new Page("vllm.md");
+const page = new Page("guide/vllm.md");
 afterAll(() => page.close());
 
 test.runIf(process.env.SACCADE_VLLM_PYTHON)(

@@ -2,7 +2,7 @@
  * What the world-modelling recipes share: VAGEN's comparison of five ways to reason, PPO over sampled tokens with a critic. Only what is asked for in a reply, what is
  * paid for it and the estimator differ between them. VAGEN trains Qwen2.5-VL-3B; ours is the quickstart's model, warmed up on noisy play whose words are
  * true, with a few words a thing and without a think tag but in `free`: so small a model has nothing else to say. What the recipes expect was measured with reader 1
- * (docs/world-model.md#does-it-help).
+ * (docs/guide/world-modelling.md#does-it-help).
  */
 import { defineRecipe, type RecipeInput } from "saccade";
 

@@ -138,7 +138,7 @@ async function runMemory(named: string[], flags: MemoryFlags): Promise<void> {
   if (rows.some(({ gpus }) => gpus === undefined))
     process.stdout.write(" –: neither more GPUs nor these settings help.");
   if (rows.some(({ size }) => size.modelType === "qwen3_vl_moe"))
-    process.stdout.write(" ¹ Experts are not run by our worker: the other road of docs/scale.md.");
+    process.stdout.write(" ¹ Experts are not run by our worker: the other road of docs/guide/scaling.md.");
   process.stdout.write("\n");
 }
 

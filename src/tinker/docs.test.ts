@@ -1,4 +1,4 @@
-/** The examples of docs/tinker.md, run as they stand there, but for the address. */
+/** The examples of docs/guide/tinker.md, run as they stand there, but for the address. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -10,7 +10,7 @@ import { type Served, serveTiny } from "../serve/test-serve.ts";
 
 const python = process.env.SACCADE_TINKER_PYTHON;
 const root = resolve(import.meta.dirname, "../..");
-const page = readFileSync(join(root, "docs/tinker.md"), "utf8");
+const page = readFileSync(join(root, "docs/guide/tinker.md"), "utf8");
 
 let served: Served;
 beforeAll(async () => {
@@ -20,7 +20,7 @@ afterAll(() => served.close());
 
 function example(language: string): string {
   const code = new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(page)?.[1];
-  if (code === undefined) throw new Error(`docs/tinker.md has lost its ${language} example`);
+  if (code === undefined) throw new Error(`docs/guide/tinker.md has lost its ${language} example`);
   return code.replaceAll("http://127.0.0.1:8000", served.url);
 }
 

@@ -1,6 +1,6 @@
 /**
  * The quickstart over the real vLLM, on a schedule of minutes: it learns what the embedded run learns, with the server's pixels and with ours, and two servers of
- * which one is killed play on. Prints the tables of docs/vllm.md.
+ * which one is killed play on. Prints the tables of docs/guide/vllm.md.
  *
  * `SACCADE_VLLM_PYTHON=… npm run prove -- vllm`: the Python of an environment with vLLM (python/vllm_cpu.py makes one).
  */

@@ -1,6 +1,6 @@
 /**
  * Trains and samples at a server of the Tinker API: hosted, SkyRL's, or ours. The weights are the server's; the folder that a recipe names has the tokenizer,
- * the chat template and the image processor of its model, and ids are made here. See docs/tinker.md.
+ * the chat template and the image processor of its model, and ids are made here. See docs/guide/tinker.md.
  */
 import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";

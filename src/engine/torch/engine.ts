@@ -1,6 +1,6 @@
 /**
  * The PyTorch engine: models in a Python worker (python/saccade_torch), on whatever device that has. Saccade starts the worker and watches it, or attaches to
- * one that runs elsewhere. It computes what the embedded engine computes, of larger models and of Qwen2.5-VL too; see docs/torch.md.
+ * one that runs elsewhere. It computes what the embedded engine computes, of larger models and of Qwen2.5-VL too; see docs/guide/pytorch.md.
  */
 import { z } from "zod";
 import { ConfigError } from "../../core/errors.ts";

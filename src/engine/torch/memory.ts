@@ -1,6 +1,6 @@
 /**
  * What a run of the PyTorch engine takes on a GPU, by calculation: weights, gradients and moments by the bytes that the worker keeps of each, activations by what
- * a layer saves for its backward pass. It is meant to be somewhat too high rather than too low; docs/scale.md has the terms.
+ * a layer saves for its backward pass. It is meant to be somewhat too high rather than too low; docs/guide/scaling.md has the terms.
  */
 import type { ModelSize } from "../../model/size.ts";
 

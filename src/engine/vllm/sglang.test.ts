@@ -1,4 +1,4 @@
-/** SGLang behind the same seam: bodies in its documented form. No SGLang server was run; docs/vllm.md says so. */
+/** SGLang behind the same seam: bodies in its documented form. No SGLang server was run; docs/guide/vllm.md says so. */
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
