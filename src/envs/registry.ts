@@ -128,23 +128,51 @@ const formatRewardSchema = z.discriminatedUnion("kind", [
 
 /** Options of the environment around a world; everything else in the bag belongs to the world. */
 const envOptionsShape = {
-  protocol: protocolSchema.optional(),
-  maxTurns: z.int().min(1).optional(),
-  maxActions: z.int().min(1).optional(),
-  feedback: z.boolean().default(true),
-  observation: z.enum(["image", "text"]).default("image"),
-  finalGoal: z.boolean().default(false),
-  repeatInstructions: z.boolean().default(false),
-  prompt: z.enum(["full", "brief"]).default("full"),
-  formatReward: formatRewardSchema.optional(),
-  blindfold: z.boolean().default(false),
-  maxLongSide: z.int().min(8).optional(),
-  worldModel: z.strictObject({ state: z.number().default(0), transition: z.number().default(0) }).optional(),
+  protocol: protocolSchema
+    .optional()
+    .describe("How the model replies: a name, `{ name, …options }`, or your own `Protocol`."),
+  maxTurns: z.int().min(1).optional().describe("Turn limit. Then the episode is truncated."),
+  maxActions: z
+    .int()
+    .min(1)
+    .optional()
+    .describe("Maximum number of actions in a reply, where the protocol allows several."),
+  feedback: z.boolean().default(true).describe("Tell the agent what became of its action."),
+  observation: z.enum(["image", "text"]).default("image").describe("What the agent sees."),
+  finalGoal: z.boolean().default(false).describe("Show the solved state in the first message."),
+  repeatInstructions: z.boolean().default(false).describe("Repeat the instructions every turn."),
+  prompt: z
+    .enum(["full", "brief"])
+    .default("full")
+    .describe("Length of the instructions. `brief` is one line, for small models."),
+  formatReward: formatRewardSchema
+    .optional()
+    .describe(
+      'Reward for the format of replies: `{ kind: "none" }`, `{ kind: "mixture", task, format }` or `{ kind: "bonus", bonus }`.',
+    ),
+  blindfold: z
+    .boolean()
+    .default(false)
+    .describe("Show grey instead of every frame, to measure what a blind agent can do."),
+  maxLongSide: z
+    .int()
+    .min(8)
+    .optional()
+    .describe("Shrink frames so that their long side has at most this many pixels. VisGym's evaluation uses 336."),
+  worldModel: z
+    .strictObject({ state: z.number().default(0), transition: z.number().default(0) })
+    .optional()
+    .describe("Pay for true descriptions of the state and of what an action changes."),
 };
-const envOptionsSchema = z.strictObject(envOptionsShape);
+export const envOptionsSchema = z.strictObject(envOptionsShape);
 
 /** What `makeEnv` takes beside the world's own options. */
 export type EnvOptions = z.input<typeof envOptionsSchema>;
+
+/** The definition behind an id or a path, for listings and reference pages. */
+export async function definitionOf(name: string): Promise<Definition> {
+  return (await find(name)).definition;
+}
 
 /** Whether an environment is made of a world and a protocol. */
 export async function isWorld(name: string): Promise<boolean> {

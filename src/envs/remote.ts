@@ -16,25 +16,30 @@ import { type Parcel, packParcel, unpackMessages, unpackParcel, unpackStep } fro
 const address = z.url({ protocol: /^https?$/ });
 
 const options = z.strictObject({
-  /** Where it is served; sessions are spread over several addresses and stay where they began. */
-  url: z.union([address, z.array(address).min(1)]),
-  /** Which of the server's environments; absent: `config` says it, or there is one only. */
-  env: z.string().optional(),
-  /** Its options, as the server knows them. */
-  config: z.record(z.string(), z.json()).default({}),
-  /** The variable that holds the server's key, where it asks for one. */
-  keyVariable: z.string().default("SACCADE_API_KEY"),
-  /** Most milliseconds of one try, and tries after the first. */
-  timeoutMs: z.int().min(1).default(60_000),
-  retries: z.int().min(0).default(8),
-  /** Milliseconds before the first retry, doubled for each one that follows, at most 10 s. */
-  backoffMs: z.int().min(0).default(200),
+  url: z
+    .union([address, z.array(address).min(1)])
+    .describe(
+      "Address of the server. With several addresses, sessions are spread over them and stay where they began.",
+    ),
+  env: z
+    .string()
+    .optional()
+    .describe("Which environment of the server. Without it, `config` says so, or the server has only one."),
+  config: z.record(z.string(), z.json()).default({}).describe("Options of that environment."),
+  keyVariable: z.string().default("SACCADE_API_KEY").describe("Environment variable that holds the server's key."),
+  timeoutMs: z.int().min(1).default(60_000).describe("Time limit of one attempt, in milliseconds."),
+  retries: z.int().min(0).default(8).describe("Number of further attempts."),
+  backoffMs: z
+    .int()
+    .min(0)
+    .default(200)
+    .describe("Wait before the first retry, in milliseconds. It doubles with every retry, up to 10 s."),
 });
 type Settings = z.output<typeof options>;
 
 export const remote = defineEnv({
   id: "remote",
-  summary: "An environment that another process serves over HTTP.",
+  summary: "an environment that another process serves over HTTP",
   options,
   create: (settings) => new HttpEnv(settings),
 });

@@ -33,12 +33,9 @@ const BACKGROUND: Color = [64, 66, 74];
 const QUESTION: Color = [176, 178, 186];
 
 const options = z.strictObject({
-  /** Colours in the code. */
-  length: z.int().min(2).max(8).default(3),
-  /** How many colours of the palette codes are made of. */
-  colors: z.int().min(2).max(PALETTE.length).default(4),
-  /** Pixels along a side of the picture. */
-  size: z.int().min(8).max(512).default(64),
+  length: z.int().min(2).max(8).default(3).describe("Number of colours in the code."),
+  colors: z.int().min(2).max(PALETTE.length).default(4).describe("Number of colours that codes are drawn from."),
+  size: z.int().min(8).max(512).default(64).describe("Side of the frame, in pixels."),
 });
 
 export class ColorCodeword implements World {

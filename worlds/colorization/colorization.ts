@@ -26,20 +26,50 @@ import { chunksOf, restOf, type Script, withDetours } from "../shared/script.ts"
 const { atan2, cos, sin } = exact;
 
 const options = z.strictObject({
-  /** The radius of the disc, in pixels. */
-  circle: z.int().min(4).max(200).default(50),
-  /** The disc is ringed with grey out to this radius; absent: not at all. */
-  ring: z.int().min(4).max(300).optional(),
-  /** The larger, the farther off a colour may be: see `threshold`. */
-  accuracyRadius: z.number().positive().max(200).default(28),
-  minBrightness: z.number().min(0).max(255).default(45),
-  maxBrightness: z.number().min(0).max(255).default(210),
-  /** The target's colour has at least this saturation, where the picture has such a place: the hue of grey can't be seen. */
-  minSaturation: z.number().min(0).max(255).default(40),
-  folder: z.string().optional(),
-  size: z.tuple([z.int().min(32).max(2048), z.int().min(32).max(2048)]).default([320, 240]),
-  /** The least number of steps the oracle takes: it puts in steps that it takes back. */
-  solverSteps: z.int().min(0).max(100).default(0),
+  circle: z.int().min(4).max(200).default(50).describe("Radius of the disc, in pixels."),
+  ring: z
+    .int()
+    .min(4)
+    .max(300)
+    .optional()
+    .describe("Radius of a grey ring around the disc, in pixels. Without it, there is no ring."),
+  accuracyRadius: z
+    .number()
+    .positive()
+    .max(200)
+    .default(28)
+    .describe("Tolerance for the colour: larger accepts colours that are farther off."),
+  minBrightness: z
+    .number()
+    .min(0)
+    .max(255)
+    .default(45)
+    .describe("Lowest mean brightness of a disc that may be chosen."),
+  maxBrightness: z
+    .number()
+    .min(0)
+    .max(255)
+    .default(210)
+    .describe("Highest mean brightness of a disc that may be chosen."),
+  minSaturation: z
+    .number()
+    .min(0)
+    .max(255)
+    .default(40)
+    .describe(
+      "Lowest saturation of the target colour, where the photo has such a place. The hue of grey cannot be seen.",
+    ),
+  folder: z.string().optional().describe("Folder of your own photos. Without it, the world draws its own scenes."),
+  size: z
+    .tuple([z.int().min(32).max(2048), z.int().min(32).max(2048)])
+    .default([320, 240])
+    .describe("Width and height of the scenes that the world draws, in pixels."),
+  solverSteps: z
+    .int()
+    .min(0)
+    .max(100)
+    .default(0)
+    .describe("Minimum number of oracle steps. The oracle adds steps that it takes back."),
 });
 
 const WHEEL = 256;
@@ -441,7 +471,7 @@ const evaluation = { circle: 20, ring: 30, minBrightness: 25, maxBrightness: 230
 
 export const colorization = defineWorld({
   id: "colorization",
-  summary: "give a disc in a picture its colour back, then stop",
+  summary: "restore the colour of a disc in a photo, then stop",
   options,
   difficulties: { easy: { accuracyRadius: 11 }, hard: { accuracyRadius: 16 } },
   variants: {

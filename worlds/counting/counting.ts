@@ -35,19 +35,21 @@ import {
 import { Saved } from "../shared/saved.ts";
 
 const options = z.strictObject({
-  minCount: z.int().min(0).max(60).default(2),
-  maxCount: z.int().min(1).max(60).default(10),
-  /** Of the dots, in pixels. */
-  radius: z.int().min(1).max(30).default(5),
-  /** Only these kinds are counted; absent: all there are. */
-  kinds: z.array(z.string()).optional(),
-  /** LVIS's annotations, with `folder` for the photos (absent: the folder the file lies in). */
-  annotations: z.string().optional(),
-  folder: z.string().optional(),
-  size: z.tuple([z.int().min(64).max(2048), z.int().min(64).max(2048)]).default([320, 240]),
-  /** Whether the oracle puts dots on the things before it guesses, and on how many at most. */
-  solver: z.enum(["mark_all", "guess_only"]).default("mark_all"),
-  solverMarks: z.int().min(0).max(100).default(15),
+  minCount: z.int().min(0).max(60).default(2).describe("Lowest number of things to count."),
+  maxCount: z.int().min(1).max(60).default(10).describe("Highest number of things to count."),
+  radius: z.int().min(1).max(30).default(5).describe("Radius of the dots, in pixels."),
+  kinds: z.array(z.string()).optional().describe("Count only these kinds. Without it, every kind may be asked for."),
+  annotations: z.string().optional().describe("LVIS annotation file, to play on real photos."),
+  folder: z.string().optional().describe("Folder of the LVIS photos. Without it, the folder of the annotation file."),
+  size: z
+    .tuple([z.int().min(64).max(2048), z.int().min(64).max(2048)])
+    .default([320, 240])
+    .describe("Width and height of the scenes that the world draws, in pixels."),
+  solver: z
+    .enum(["mark_all", "guess_only"])
+    .default("mark_all")
+    .describe("Whether the oracle marks things with dots before it guesses."),
+  solverMarks: z.int().min(0).max(100).default(15).describe("Maximum number of dots that the oracle places."),
 });
 
 /** More dots than anyone needs; every one of them is drawn again in every frame. */
@@ -365,7 +367,7 @@ class Photos implements Source {
 
 export const counting = defineWorld({
   id: "counting",
-  summary: "say how many things of a kind are in a picture, then stop",
+  summary: "count the things of one kind in a photo, then stop",
   options,
   difficulties: { easy: { minCount: 2, maxCount: 20 }, hard: { minCount: 5, maxCount: 30 } },
   variants: { eval: { easy: {}, hard: {} }, registered: { easy: {}, hard: {} } },

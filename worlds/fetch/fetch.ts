@@ -45,25 +45,53 @@ const AXES: readonly AxisWords[] = [
 
 const angle = z.number().min(-360).max(360);
 const shape = {
-  /** Pixels along each of the two square views. */
-  size: z.int().min(48).max(1024).default(480),
-  /** Samples along a pixel's side: 2 is smooth and four times the work. */
-  samples: z.int().min(1).max(4).default(1),
-  /** Distance of the front camera from its point of view, in metres, before each episode's jitter. */
-  frontDistance: z.number().positive().default(2),
-  /** The camera that follows the gripper. */
-  followAzimuth: angle.default(180),
-  followElevation: z.number().min(-90).max(90).default(-60),
-  followDistance: z.number().positive().default(0.38),
-  /** A folder with the original robot: `fetch/reach.xml`, `fetch/pick_and_place.xml` and what they include. */
-  robot: z.string().optional(),
-  /** How the oracle moves: straight, or along one axis at a time with whole steps as VisGym's does. */
-  solver: z.enum(["straight", "axis"]).default("straight"),
+  size: z.int().min(48).max(1024).default(480).describe("Side of each of the two square views, in pixels."),
+  samples: z
+    .int()
+    .min(1)
+    .max(4)
+    .default(1)
+    .describe("Samples along each side of a pixel. 2 smooths edges and takes four times the work."),
+  frontDistance: z
+    .number()
+    .positive()
+    .default(2)
+    .describe(
+      "Distance of the front camera from the point that it looks at, in metres, before the jitter of each episode.",
+    ),
+  followAzimuth: angle.default(180).describe("Azimuth of the camera that follows the gripper, in degrees."),
+  followElevation: z
+    .number()
+    .min(-90)
+    .max(90)
+    .default(-60)
+    .describe("Elevation of the camera that follows the gripper, in degrees."),
+  followDistance: z
+    .number()
+    .positive()
+    .default(0.38)
+    .describe("Distance of the camera that follows the gripper, in metres."),
+  robot: z
+    .string()
+    .optional()
+    .describe(
+      "Folder with the original robot: `fetch/reach.xml`, `fetch/pick_and_place.xml` and the files that they include.",
+    ),
+  solver: z
+    .enum(["straight", "axis"])
+    .default("straight")
+    .describe(
+      "How the oracle moves: straight to the goal, or along one axis at a time in whole steps as VisGym's oracle does.",
+    ),
 };
 const optionsFor = (threshold: number) =>
   z.strictObject({
     ...shape,
-    /** How near is near enough, in metres. */ threshold: z.number().positive().default(threshold),
+    threshold: z
+      .number()
+      .positive()
+      .default(threshold)
+      .describe("Distance to the goal that counts as success, in metres."),
   });
 type Options = z.output<ReturnType<typeof optionsFor>>;
 
@@ -534,7 +562,7 @@ export const fetchReach = defineWorld({
   id: "fetch_reach",
   things: { ball: {} },
   view: { axes: AXES, from: "gripper", viewpoint: "gripper" },
-  summary: "lead a robot arm's gripper to the red ball, then stop",
+  summary: "move the gripper of a robot arm to the red ball, then stop",
   options: optionsFor(0.1),
   create: async (given) => new Fetch(given, "reach", await bench(given, "reach")),
 });
@@ -544,7 +572,7 @@ export const fetchPickAndPlace = defineWorld({
   id: "fetch_pick_and_place",
   things: { ball: {}, cube: {} },
   view: { axes: AXES, from: "gripper", viewpoint: "gripper" },
-  summary: "take a cube with a robot arm's gripper, carry it to the red ball, then stop",
+  summary: "pick up a cube with a robot arm and carry it to the red ball, then stop",
   options: optionsFor(0.05),
   create: async (given) => new Fetch(given, "pick", await bench(given, "pick")),
 });

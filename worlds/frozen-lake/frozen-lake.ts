@@ -30,27 +30,34 @@ const DIRECTIONS = ["left", "down", "right", "up"] as const;
 const EDGES = ["on the left", "below", "on the right", "above"] as const;
 
 const options = z.strictObject({
-  /** Cells along a side. */
-  size: z.int().min(2).max(MAX_SIDE).default(4),
-  /** Probability that a cell is ice rather than a hole. */
-  p: z.number().min(0).max(1).default(0.8),
-  /** Each move goes the way asked for, or to either side of it, with probability 1/3 each. */
-  slippery: z.boolean().default(false),
-  /** Probability that a move is replaced by one to a side, before `slippery` has its say. */
-  slipProbability: z.number().min(0).max(1).default(0),
-  /** Boards whose shortest way from start to goal has fewer moves are drawn again. */
-  minSteps: z.int().min(1).default(1),
-  /** Pixels along a cell. Default: 64, or less where the board would be more than 512 pixels wide. */
-  cellSize: z.int().min(4).max(128).optional(),
-  /** A board of your own, such as ["SFF", "FHF", "FFG"]; `size`, `p` and `minSteps` are not used then. */
+  size: z.int().min(2).max(MAX_SIDE).default(4).describe("Cells along each side."),
+  p: z.number().min(0).max(1).default(0.8).describe("Probability that a cell is ice rather than a hole."),
+  slippery: z
+    .boolean()
+    .default(false)
+    .describe("Each move goes in the chosen direction or to either side of it, with probability 1/3 each."),
+  slipProbability: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0)
+    .describe("Probability that a sideways move replaces the chosen one, before `slippery` applies."),
+  minSteps: z.int().min(1).default(1).describe("Draw boards again whose shortest path has fewer moves."),
+  cellSize: z
+    .int()
+    .min(4)
+    .max(128)
+    .optional()
+    .describe("Side of a cell, in pixels. Without it, 64, or less so that the frame is at most 512 pixels wide."),
   board: z
     .array(z.string())
     .optional()
     .superRefine((rows, context) => {
       const problem = rows === undefined ? undefined : boardProblem(rows);
       if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
-    }),
-  successReward: z.number().default(1),
+    })
+    .describe('Your own board, such as `["SFF", "FHF", "FFG"]`. `size`, `p` and `minSteps` are then unused.'),
+  successReward: z.number().default(1).describe("Reward for reaching the goal."),
 });
 
 export class FrozenLake implements World {

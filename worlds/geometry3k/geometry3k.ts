@@ -35,27 +35,43 @@ import { answerOf, cleanAnswer, sameAnswer } from "./answers.ts";
 import { KINDS, makeProblem } from "./problems.ts";
 
 const options = z.strictObject({
-  /** A file of the real data set; absent: problems are generated. */
-  data: z.string().optional(),
-  maxTurns: z.int().min(1).default(3),
-  form: z.enum(TOOL_FORMS).default("qwen"),
-  prompt: z.enum(["full", "brief"]).default("full"),
-  /** `score`: right or wrong. `direction`: of a number also whether the right one is larger or smaller. */
-  verdict: z.enum(["score", "direction"]).default("score"),
-  /** How a noisy demonstrator errs in a whole number: anyhow, or by one to three steps, which still tells what the diagram shows, and never against what the tool said. */
-  slips: z.enum(["any", "near"]).default("any"),
-  /** Show grey instead of the diagram: what can be done blind. */
-  blindfold: z.boolean().default(false),
-  /** Shrink pictures so that their long side has at most this many pixels. */
-  maxLongSide: z.int().min(8).optional(),
+  data: z.string().optional().describe("File of the real Geometry3K data set. Without it, problems are generated."),
+  maxTurns: z.int().min(1).default(3).describe("Turn limit."),
+  form: z
+    .enum(TOOL_FORMS)
+    .default("qwen")
+    .describe("How tool calls are written: `tags` or the form of Qwen's templates."),
+  prompt: z.enum(["full", "brief"]).default("full").describe("Length of the instructions."),
+  verdict: z
+    .enum(["score", "direction"])
+    .default("score")
+    .describe(
+      "What the tool says of a wrong answer: only its score, or also whether the right number is larger or smaller.",
+    ),
+  slips: z
+    .enum(["any", "near"])
+    .default("any")
+    .describe(
+      "How a noisy demonstrator errs in a whole number: by any amount, or by one to three steps and never against what the tool said.",
+    ),
+  blindfold: z
+    .boolean()
+    .default(false)
+    .describe("Show grey instead of the diagram, to measure what a blind agent can do."),
+  maxLongSide: z
+    .int()
+    .min(8)
+    .optional()
+    .describe("Shrink images so that their long side has at most this many pixels."),
   kinds: z
     .array(z.enum(KINDS))
     .min(1)
-    .default([...KINDS]),
-  size: z.int().min(48).max(1024).default(224),
-  step: z.int().min(1).max(15).default(1),
-  turn: z.int().min(0).max(45).default(20),
-  choices: z.number().min(0).max(1).default(0.3),
+    .default([...KINDS])
+    .describe("Kinds of problems to generate."),
+  size: z.int().min(48).max(1024).default(224).describe("Side of the diagram, in pixels."),
+  step: z.int().min(1).max(15).default(1).describe("Angles are multiples of this many degrees."),
+  turn: z.int().min(0).max(45).default(20).describe("The figure is rotated by up to this many degrees either way."),
+  choices: z.number().min(0).max(1).default(0.3).describe("Share of problems that offer four choices."),
 });
 type Options = z.output<typeof options>;
 

@@ -26,18 +26,24 @@ import { placeWords } from "../shared/places.ts";
 import { Saved } from "../shared/saved.ts";
 
 const options = z.strictObject({
-  rows: z.int().min(1).max(8).default(2),
-  columns: z.int().min(2).max(8).default(2),
-  /** Pixels of white around a piece. */
-  border: z.int().min(0).max(8).default(1),
-  /** A folder of photos to cut up; absent: scenes of our own. */
-  folder: z.string().optional(),
-  /** Width and height of our own scenes. */
-  size: z.tuple([z.int().min(32).max(2048), z.int().min(32).max(2048)]).default([324, 240]),
-  /** How the oracle solves it: swap by swap, or with one reordering. */
-  solver: z.enum(["swap", "reorder"]).default("swap"),
-  /** The least number of swaps the oracle makes: it puts in swaps that it takes back. */
-  solverSteps: z.int().min(0).max(100).default(0),
+  rows: z.int().min(1).max(8).default(2).describe("Rows of pieces."),
+  columns: z.int().min(2).max(8).default(2).describe("Columns of pieces."),
+  border: z.int().min(0).max(8).default(1).describe("White border around each piece, in pixels."),
+  folder: z.string().optional().describe("Folder of your own photos. Without it, the world draws its own scenes."),
+  size: z
+    .tuple([z.int().min(32).max(2048), z.int().min(32).max(2048)])
+    .default([324, 240])
+    .describe("Width and height of the scenes that the world draws, in pixels."),
+  solver: z
+    .enum(["swap", "reorder"])
+    .default("swap")
+    .describe("How the oracle solves it: swap by swap, or with one reordering."),
+  solverSteps: z
+    .int()
+    .min(0)
+    .max(100)
+    .default(0)
+    .describe("Minimum number of oracle swaps. The oracle adds swaps that it takes back."),
 });
 
 type Episode = {
@@ -341,7 +347,7 @@ function edgesOf({ photo, xs, ys }: Cut, row: number, column: number): string {
 
 export const jigsaw = defineWorld({
   id: "jigsaw",
-  summary: "put the pieces of a picture in their places, then stop",
+  summary: "put the pieces of a photo in their places, then stop",
   options,
   difficulties: { easy: { rows: 2, columns: 2 }, hard: { rows: 3, columns: 3 } },
   variants: { eval: { easy: {}, hard: {} }, registered: { easy: {}, hard: {} } },

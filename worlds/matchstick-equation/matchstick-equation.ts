@@ -32,15 +32,28 @@ import {
 import { isEquationCorrect } from "./python-eval.ts";
 
 const options = z.strictObject({
-  /** How many moves break the equation, and the most that may stand when repairing it (undone ones do not count). */
-  breakMoves: z.int().min(1).max(3).default(1),
-  /** Refuse equations that fewer than `breakMoves` moves would repair. */
-  enforceMinDistance: z.boolean().default(true),
-  /** Size of the picture in pixels. Index labels are left out below 160 × 48, where they could not be read. */
-  width: z.int().min(48).max(1200).default(300),
-  height: z.int().min(16).max(320).default(80),
-  /** How many random equations are tried before falling back to the first move that breaks one. */
-  retryLimit: z.int().min(0).max(10_000).default(300),
+  breakMoves: z
+    .int()
+    .min(1)
+    .max(3)
+    .default(1)
+    .describe(
+      "Number of moves that break the equation. At most this many moves may stand when it is repaired; undone moves do not count.",
+    ),
+  enforceMinDistance: z.boolean().default(true).describe("Refuse equations that fewer than `breakMoves` moves repair."),
+  width: z
+    .int()
+    .min(48)
+    .max(1200)
+    .default(300)
+    .describe("Width of the frame, in pixels. Frames under 160 × 48 carry no index labels."),
+  height: z.int().min(16).max(320).default(80).describe("Height of the frame, in pixels."),
+  retryLimit: z
+    .int()
+    .min(0)
+    .max(10_000)
+    .default(300)
+    .describe("Number of random equations to try before taking the first move that breaks one."),
 });
 
 type Symbols = readonly string[];

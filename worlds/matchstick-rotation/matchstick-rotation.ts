@@ -39,21 +39,28 @@ const DASH = [3.7, 1.6];
 const positive = z.number().positive().max(1e6);
 
 const options = z.strictObject({
-  /** Width and height of the canvas, in canvas units. */
-  canvas: z.tuple([positive, positive]).default([100, 100]),
-  /** In canvas units. */
-  stickLength: positive.default(20),
-  /** The hidden scale is drawn evenly from this range. */
+  canvas: z
+    .tuple([positive, positive])
+    .default([100, 100])
+    .describe("Width and height of the canvas, in canvas units."),
+  stickLength: positive.default(20).describe("Length of a stick, in canvas units."),
   scaleRange: z
     .tuple([positive, positive])
     .refine(([low, high]) => low <= high, "must not be descending")
-    .default([0.3, 3]),
-  /** The largest distance of the centres that counts as a fit, in hidden units (canvas units / scale). */
-  positionTolerance: z.number().nonnegative().default(5),
-  /** In degrees; a stick has no direction, so angles are compared modulo 180. */
-  angleTolerance: z.number().nonnegative().max(90).default(10),
-  /** Pixels along the square picture. Lines get thinner with it, but not below a pixel or so. */
-  size: z.int().min(32).max(2048).default(400),
+    .default([0.3, 3])
+    .describe("Range of the hidden scale, drawn uniformly."),
+  positionTolerance: z
+    .number()
+    .nonnegative()
+    .default(5)
+    .describe("Largest distance between the centres that counts as a fit, in hidden units (canvas units / scale)."),
+  angleTolerance: z
+    .number()
+    .nonnegative()
+    .max(90)
+    .default(10)
+    .describe("Largest angle between the sticks that counts as a fit, in degrees, modulo 180."),
+  size: z.int().min(32).max(2048).default(400).describe("Side of the frame, in pixels."),
 });
 
 type Point = readonly [x: number, y: number];
@@ -344,7 +351,7 @@ function readNumber(value: Json | undefined, field: string): number {
 
 export const matchstickRotation = defineWorld({
   id: "matchstick_rotation",
-  summary: "lay a blue stick on a dashed red one by moves of unknown reach, then stop",
+  summary: "move a blue stick onto a dashed red one, with moves of unknown scale, then stop",
   options,
   things: { target: { words: ["goal", "red stick", "dashed red stick"] } },
   view: { viewpoint: "blue stick" },

@@ -38,12 +38,17 @@ const side = z
   .refine((cells) => cells % 2 === 1, "must be odd");
 
 const options = z.strictObject({
-  width: side.default(11),
-  height: side.default(11),
-  /** Pixels along a cell. The disc has a quarter of it as its radius. */
-  cellSize: z.int().min(4).max(64).default(25),
-  /** The frame grows with wall, to the right and below, to a multiple of so many pixels: 32 makes whole tokens of it. */
-  padTo: z.int().min(1).max(64).default(1),
+  width: side.default(11).describe("Cells across, walls included. Must be odd."),
+  height: side.default(11).describe("Cells down, walls included. Must be odd."),
+  cellSize: z.int().min(4).max(64).default(25).describe("Side of a cell, in pixels."),
+  padTo: z
+    .int()
+    .min(1)
+    .max(64)
+    .default(1)
+    .describe(
+      "Extend the frame with wall, to the right and below, to a multiple of this many pixels. 32 fills whole tokens.",
+    ),
 });
 
 export class Maze2D implements World {
@@ -231,7 +236,7 @@ function discTile(cellSize: number, background: Color): Image {
 
 export const maze2d = defineWorld({
   id: "maze_2d",
-  summary: "walk a disc through a maze seen from above and stop on the red square",
+  summary: "walk through a maze seen from above to the red square, then stop",
   options,
   difficulties: { easy: { width: 9, height: 9 }, hard: { width: 11, height: 11 } },
   variants: { eval: { easy: {}, hard: {} }, registered: { easy: {}, hard: {} } },

@@ -37,16 +37,28 @@ const side = z
   .refine((cells) => cells % 2 === 1, "must be odd");
 
 const options = z.strictObject({
-  width: side.default(11),
-  height: side.default(11),
-  /** Pixels of the picture. VisGym draws 1024×576 and shrinks to 336×189 for its models. */
-  size: z.tuple([z.int().min(32).max(2048), z.int().min(32).max(2048)]).default([336, 189]),
-  /** Samples along a pixel: 2 smooths edges. */
-  samples: z.int().min(1).max(4).default(1),
-  /** A folder with wall.png, ground.png and roof.png to use instead of ours. */
-  textures: z.string().optional(),
-  /** The least number of steps of the oracle: it looks left and right on its way. */
-  solverSteps: z.int().min(0).max(200).default(0),
+  width: side.default(11).describe("Cells across, walls included. Must be odd."),
+  height: side.default(11).describe("Cells down, walls included. Must be odd."),
+  size: z
+    .tuple([z.int().min(32).max(2048), z.int().min(32).max(2048)])
+    .default([336, 189])
+    .describe("Width and height of the view, in pixels."),
+  samples: z
+    .int()
+    .min(1)
+    .max(4)
+    .default(1)
+    .describe("Samples along each side of a pixel. 2 smooths edges and takes four times the work."),
+  textures: z
+    .string()
+    .optional()
+    .describe("Folder with wall.png, ground.png and roof.png to use instead of the built-in textures."),
+  solverSteps: z
+    .int()
+    .min(0)
+    .max(200)
+    .default(0)
+    .describe("Minimum number of oracle steps. The oracle looks left and right on its way."),
 });
 
 /** Half the angle of view across, in degrees. */
@@ -331,7 +343,7 @@ function upsideDown({ width, height, data }: Texture): Texture {
 
 export const maze3d = defineWorld({
   id: "maze_3d",
-  summary: "walk through a maze seen from within, find the red ball and stop there",
+  summary: "walk through a maze seen in first person to the red ball, then stop",
   options,
   difficulties: { easy: { width: 7, height: 7 }, hard: { width: 9, height: 9 } },
   variants: { eval: { easy: {}, hard: {} }, registered: { easy: {}, hard: {} } },

@@ -25,14 +25,24 @@ import { chunksOf, restOf, type Script } from "../shared/script.ts";
 const { cos, sin } = exact;
 
 const options = z.strictObject({
-  /** In degrees. */
-  tolerance: z.number().min(0).max(180).default(5),
-  /** Pixels along a panel. */
-  panel: z.int().min(16).max(512).default(128),
-  folder: z.string().optional(),
-  size: z.tuple([z.int().min(32).max(2048), z.int().min(32).max(2048)]).default([256, 256]),
-  /** How many turns the oracle takes; absent: 2 to 4. */
-  solverSteps: z.int().min(1).max(100).optional(),
+  tolerance: z
+    .number()
+    .min(0)
+    .max(180)
+    .default(5)
+    .describe("Largest difference in angle that counts as a match, in degrees."),
+  panel: z.int().min(16).max(512).default(128).describe("Side of each panel, in pixels."),
+  folder: z.string().optional().describe("Folder of your own photos. Without it, the world draws its own scenes."),
+  size: z
+    .tuple([z.int().min(32).max(2048), z.int().min(32).max(2048)])
+    .default([256, 256])
+    .describe("Width and height of the scenes that the world draws, in pixels."),
+  solverSteps: z
+    .int()
+    .min(1)
+    .max(100)
+    .optional()
+    .describe("Number of rotations that the oracle makes. Without it, 2 to 4 at random."),
 });
 
 type Episode = { readonly picture: string; readonly secret: number; readonly start: number };
@@ -268,7 +278,7 @@ function squeeze({ width, height, data }: Image, side: number): Uint8Array {
 
 export const mentalRotation2d = defineWorld({
   id: "mental_rotation_2d",
-  summary: "turn a round picture until it stands like the one beside it, then stop",
+  summary: "rotate a round photo until it matches the one next to it, then stop",
   options,
   difficulties: { easy: { tolerance: 10 }, hard: { tolerance: 5 } },
   variants: { eval: { easy: {}, hard: {} }, registered: { easy: {}, hard: {} } },

@@ -24,21 +24,30 @@ import { Saved } from "../shared/saved.ts";
 const { cos, sin } = exact;
 
 const options = z.strictObject({
-  segments: z.int().min(1).max(12).default(4),
-  /** The least and greatest length of a segment, in cubes. */
+  segments: z.int().min(1).max(12).default(4).describe("Number of straight segments of the figure."),
   length: z
     .tuple([z.int().min(1).max(9), z.int().min(1).max(9)])
     .refine(([low, high]) => low <= high, "must not be descending")
-    .default([2, 5]),
-  /** In degrees. */
-  tolerance: z.number().positive().max(180).default(10),
-  /** Turns are about the axes of the world, or about the figure's own. */
-  frame: z.enum(["world", "object"]).default("object"),
-  /** Pixels along a panel. */
-  panel: z.int().min(48).max(1024).default(256),
-  solver: z.enum(SOLVERS).default("pad3_by-axis"),
-  /** In how many steps an `axis-angle` plan goes. */
-  solverSteps: z.int().min(1).max(50).default(3),
+    .default([2, 5])
+    .describe("Shortest and longest segment, in cubes."),
+  tolerance: z
+    .number()
+    .positive()
+    .max(180)
+    .default(10)
+    .describe("Largest difference in rotation that counts as a match, in degrees."),
+  frame: z
+    .enum(["world", "object"])
+    .default("object")
+    .describe("Rotate about the axes of the world or about the figure's own axes."),
+  panel: z.int().min(48).max(1024).default(256).describe("Side of each panel, in pixels."),
+  solver: z
+    .enum(SOLVERS)
+    .default("pad3_by-axis")
+    .describe(
+      "How the oracle plans: one axis after the other, or about a single axis. `pad1_` and `pad3_` add rotations that cancel out.",
+    ),
+  solverSteps: z.int().min(1).max(50).default(3).describe("Number of steps of an `axis-angle` plan."),
 });
 
 type Shape = { readonly lengths: readonly number[]; readonly directions: readonly number[] };
@@ -308,7 +317,7 @@ function readShape(value: Json | undefined): Shape {
 
 export const mentalRotation3dCube = defineWorld({
   id: "mental_rotation_3d_cube",
-  summary: "turn a figure of cubes until it stands like the one beside it, then stop",
+  summary: "rotate a figure made of cubes until it matches the one next to it, then stop",
   options,
   difficulties: { easy: { segments: 4 }, hard: { segments: 6 } },
   variants: { eval: { easy: { frame: "world" }, hard: { frame: "world" } }, registered: { easy: {}, hard: {} } },

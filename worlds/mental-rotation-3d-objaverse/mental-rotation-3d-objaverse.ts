@@ -36,21 +36,32 @@ import { Saved } from "../shared/saved.ts";
 const { tan } = exact;
 
 const options = z.strictObject({
-  /** In degrees. */
-  tolerance: z.number().positive().max(180).default(15),
-  /** Turns are about the axes of the world, or about the thing's own. */
-  frame: z.enum(["world", "object"]).default("object"),
-  /** Pixels along a panel. */
-  panel: z.int().min(32).max(512).default(128),
-  /** Samples along a pixel: 2 smooths edges. */
-  samples: z.int().min(1).max(4).default(2),
-  /** A folder of .glb and .gltf files; absent: toys of our own. */
-  folder: z.string().optional(),
-  /** The most triangles that are kept of a file. */
-  triangles: z.int().min(8).max(100_000).default(900),
-  solver: z.enum(SOLVERS).default("axis-angle"),
-  /** In how many steps an `axis-angle` plan goes. */
-  solverSteps: z.int().min(1).max(50).default(1),
+  tolerance: z
+    .number()
+    .positive()
+    .max(180)
+    .default(15)
+    .describe("Largest difference in rotation that counts as a match, in degrees."),
+  frame: z
+    .enum(["world", "object"])
+    .default("object")
+    .describe("Rotate about the axes of the world or about the object's own axes."),
+  panel: z.int().min(32).max(512).default(128).describe("Side of each panel, in pixels."),
+  samples: z
+    .int()
+    .min(1)
+    .max(4)
+    .default(2)
+    .describe("Samples along each side of a pixel. 2 smooths edges and takes four times the work."),
+  folder: z.string().optional().describe("Folder of .glb and .gltf files. Without it, the world draws its own toys."),
+  triangles: z.int().min(8).max(100_000).default(900).describe("Maximum number of triangles to keep of a file."),
+  solver: z
+    .enum(SOLVERS)
+    .default("axis-angle")
+    .describe(
+      "How the oracle plans: one axis after the other, or about a single axis. `pad1_` and `pad3_` add rotations that cancel out.",
+    ),
+  solverSteps: z.int().min(1).max(50).default(1).describe("Number of steps of an `axis-angle` plan."),
 });
 
 const SPREAD = [tan(Math.PI / 6), tan(Math.PI / 8)] as const;
@@ -249,7 +260,7 @@ function meanOf(positions: Float64Array): Vec3 {
 
 export const mentalRotation3dObjaverse = defineWorld({
   id: "mental_rotation_3d_objaverse",
-  summary: "turn a solid thing until it stands like the one beside it, then stop",
+  summary: "rotate an object until it matches the one next to it, then stop",
   options,
   difficulties: { easy: { tolerance: 15 }, hard: { tolerance: 5 } },
   variants: { eval: { easy: { frame: "world" }, hard: { frame: "world" } }, registered: { easy: {}, hard: {} } },

@@ -50,21 +50,28 @@ const KINDS = ["base", "common_sense", "complex_instruction", "visual_appearance
 type Kind = (typeof KINDS)[number];
 
 const options = z.strictObject({
-  /** How the instruction says where to go. */
-  kind: z.enum(KINDS).default("base"),
-  /** Pixels along the square picture. */
-  size: z.int().min(48).max(1024).default(255),
-  samples: z.int().min(1).max(4).default(1),
-  /** Angle of view in degrees. */
-  fov: z.number().min(30).max(140).default(100),
-  /** Metres a step. */
-  stepLength: z.number().positive().max(2).default(0.3),
-  /** How near is near enough, in metres along the floor. */
-  threshold: z.number().positive().default(1),
-  /** Moves until the episode ends. */
-  maxSteps: z.int().min(1).default(30),
-  /** A task file of AI2-THOR (`{ tasks: […] }`) to play instead of rooms of our own; the seed counts its tasks. */
-  tasks: z.string().optional(),
+  kind: z.enum(KINDS).default("base").describe("How the instruction describes the goal."),
+  size: z.int().min(48).max(1024).default(255).describe("Side of the frame, in pixels."),
+  samples: z
+    .int()
+    .min(1)
+    .max(4)
+    .default(1)
+    .describe("Samples along each side of a pixel. 2 smooths edges and takes four times the work."),
+  fov: z.number().min(30).max(140).default(100).describe("Field of view, in degrees."),
+  stepLength: z.number().positive().max(2).default(0.3).describe("Length of a step, in metres."),
+  threshold: z
+    .number()
+    .positive()
+    .default(1)
+    .describe("Distance to the goal that counts as success, in metres along the floor."),
+  maxSteps: z.int().min(1).default(30).describe("Moves until the episode ends."),
+  tasks: z
+    .string()
+    .optional()
+    .describe(
+      "AI2-THOR task file (`{ tasks: […] }`) to play instead of generated rooms. The seed is the index of the task.",
+    ),
 });
 type Options = z.output<typeof options>;
 
@@ -489,7 +496,7 @@ function instructionFor(kind: Kind, { kind: { name, use, look }, paint }: Piece,
 
 export const navigation = defineWorld({
   id: "navigation",
-  summary: "walk through a furnished room, seen in first person, to what the instruction means",
+  summary: "walk through a furnished room, seen in first person, to the object that the instruction describes",
   options,
   difficulties: Object.fromEntries(KINDS.map((kind) => [kind, { kind }])),
   protocol: "think",

@@ -46,12 +46,24 @@ const MAX_SIDE = 16;
 const MIN_CELL_FOR_LABELS = 12;
 
 const options = z.strictObject({
-  rows: z.int().min(2).max(MAX_SIDE).default(6),
-  columns: z.int().min(2).max(MAX_SIDE).default(6),
-  /** At most one for each cell of the board. From 7 on, VisGym's parking rule may lay patches over each other. */
-  patches: z.int().min(2).max(PATCH_COLORS.length).default(5),
-  /** Pixels along a cell. Below 12 neither patches nor rows and columns are numbered: ids go by colour then. */
-  cellSize: z.int().min(4).max(96).default(40),
+  rows: z.int().min(2).max(MAX_SIDE).default(6).describe("Rows of the board."),
+  columns: z.int().min(2).max(MAX_SIDE).default(6).describe("Columns of the board."),
+  patches: z
+    .int()
+    .min(2)
+    .max(PATCH_COLORS.length)
+    .default(5)
+    .describe(
+      "Number of patches, at most one for each cell. From 7 on, VisGym's parking rule may place patches on top of each other.",
+    ),
+  cellSize: z
+    .int()
+    .min(4)
+    .max(96)
+    .default(40)
+    .describe(
+      "Side of a cell, in pixels. Below 12, patches, rows and columns carry no numbers, and colours identify the patches.",
+    ),
 });
 
 /** A row of neighbouring cells of one patch, drawn once; the place is relative to the anchor. */
@@ -487,7 +499,7 @@ function loadPuzzle(value: Json | undefined): Puzzle {
 
 export const patchReassembly = defineWorld({
   id: "patch_reassembly",
-  summary: "place the patches around a board so that they fill it",
+  summary: "place patches on a board until they fill it, then stop",
   options,
   difficulties: { easy: { rows: 6, columns: 6, patches: 5 }, hard: { rows: 8, columns: 8, patches: 6 } },
   variants: { eval: { easy: {}, hard: {} }, registered: { easy: {}, hard: {} } },

@@ -46,12 +46,15 @@ import {
 const { hypot } = exact;
 
 const options = z.strictObject({
-  task: z.enum(TASKS).default("align"),
-  /** Pixels along the square picture. */
-  size: z.int().min(48).max(1024).default(300),
-  samples: z.int().min(1).max(4).default(2),
-  /** Tell where things are, unnamed, beside the picture. */
-  positions: z.boolean().default(true),
+  task: z.enum(TASKS).default("align").describe("Which task to play. The id sets it."),
+  size: z.int().min(48).max(1024).default(300).describe("Side of the frame, in pixels."),
+  samples: z
+    .int()
+    .min(1)
+    .max(4)
+    .default(2)
+    .describe("Samples along each side of a pixel. 2 smooths edges and takes four times the work."),
+  positions: z.boolean().default(true).describe("Also tell the positions of the objects as text, without their names."),
 });
 type Options = z.output<typeof options>;
 
@@ -470,7 +473,7 @@ const AXES: readonly AxisWords[] = [
 
 export const primitiveSkill = defineWorld({
   id: "primitive_skill",
-  summary: "pick, place and push with a robot arm: line up, put on discs, apple in drawer, stack",
+  summary: "pick, place and push with a robot arm: align, place, put in a drawer, stack",
   options,
   difficulties: {
     align: { task: "align" },

@@ -38,17 +38,29 @@ import { Saved } from "../shared/saved.ts";
 import { restOf, type Script } from "../shared/script.ts";
 
 const options = z.strictObject({
-  /** Of the dot, in pixels. */
-  radius: z.int().min(1).max(30).default(5),
-  /** Any thing of the same kind will do. */
-  acceptAnyOfKind: z.boolean().default(false),
-  /** RefCOCO+'s folder, with `refs(<split>).p` or `refs.json` and `instances.json`; photos in `images` (absent: below it). */
-  folder: z.string().optional(),
-  images: z.string().optional(),
-  split: z.string().default("unc"),
-  size: z.tuple([z.int().min(96).max(2048), z.int().min(96).max(2048)]).default([320, 240]),
-  /** How many dots the oracle puts, nearer and nearer to the middle of the thing. */
-  solverSteps: z.int().min(1).max(100).default(3),
+  radius: z.int().min(1).max(30).default(5).describe("Radius of the dot, in pixels."),
+  acceptAnyOfKind: z.boolean().default(false).describe("Accept any object of the same kind."),
+  folder: z
+    .string()
+    .optional()
+    .describe(
+      "RefCOCO+ folder with `refs(<split>).p` or `refs.json`, and `instances.json`. Without it, the world draws its own scenes.",
+    ),
+  images: z
+    .string()
+    .optional()
+    .describe("Folder of the RefCOCO+ photos. Without it, they are looked for below `folder`."),
+  split: z.string().default("unc").describe("RefCOCO+ split."),
+  size: z
+    .tuple([z.int().min(96).max(2048), z.int().min(96).max(2048)])
+    .default([320, 240])
+    .describe("Width and height of the scenes that the world draws, in pixels."),
+  solverSteps: z
+    .int()
+    .min(1)
+    .max(100)
+    .default(3)
+    .describe("Number of dots that the oracle places, each nearer to the middle of the object."),
 });
 
 type Id = string | number;
@@ -378,7 +390,7 @@ function readReferences(root: string, split: string): Record<string, Json>[] {
 
 export const referringDotPointing = defineWorld({
   id: "referring_dot_pointing",
-  summary: "put a dot on the thing that a phrase describes, then stop",
+  summary: "put a dot on the object that a phrase describes, then stop",
   options,
   difficulties: { easy: {}, hard: {} },
   variants: { eval: { easy: {}, hard: {} }, registered: { easy: {}, hard: {} } },

@@ -49,13 +49,18 @@ const MIN_CELL_FOR_IDS = 12;
 const START: Layout = Uint8Array.from(BLOCKS, ({ start: [row, column] }) => row * COLUMNS + column);
 
 const options = z.strictObject({
-  /** How much the target is shuffled; 0 and 1 leave it equal to the start. */
-  shuffleMoves: z.int().min(0).max(10_000).default(30),
-  /**
-   * Pixels along a cell. Below 24 there are no titles, and the boards lie one whole cell apart, so that every cell is
-   * on the pixel grid; below 12 blocks carry no ids.
-   */
-  cellSize: z.int().min(4).max(128).default(50),
+  shuffleMoves: z
+    .int()
+    .min(0)
+    .max(10_000)
+    .default(30)
+    .describe("Number of random moves from the start to the target. 0 and 1 leave the target equal to the start."),
+  cellSize: z
+    .int()
+    .min(4)
+    .max(128)
+    .default(50)
+    .describe("Side of a cell, in pixels. Below 24 there are no titles; below 12 the blocks carry no ids."),
 });
 
 export class SlidingBlock implements World {
@@ -383,7 +388,7 @@ function isPair(value: Json | undefined): value is readonly [number, number] {
 
 export const slidingBlock = defineWorld({
   id: "sliding_block",
-  summary: "slide numbered Klotski blocks until the board equals the target",
+  summary: "slide numbered Klotski blocks until the board equals the target, then stop",
   options,
   difficulties: { easy: { shuffleMoves: 30 }, hard: { shuffleMoves: 90 } },
   variants: { eval: { easy: {}, hard: {} }, registered: { easy: {}, hard: {} } },

@@ -39,20 +39,29 @@ import { search } from "./solver.ts";
 import { sokobanTiles } from "./tiles.ts";
 
 const options = z.strictObject({
-  width: z.int().min(5).max(MAX_SIDE).default(6),
-  height: z.int().min(5).max(MAX_SIDE).default(6),
-  boxes: z.int().min(1).max(MAX_BOXES).default(1),
-  /** Moves in the shortest solution of a generated room. VAGEN trains on 1 to 5. */
-  minSolution: z.int().min(1).max(200).default(1),
-  maxSolution: z.int().min(1).max(200).default(5),
-  /** Pixels along a cell. Kinds of cells can be told apart from 8 on; the figure has a face from 24 on. */
-  cellSize: z.int().min(8).max(96).default(16),
-  successReward: z.number().default(1),
-  /**
-   * A room to play instead of generated ones (size, boxes and solution bounds are then unused), a string
-   * per row: # wall, _ floor, O target, X box, P player, √ box on target, S player on target.
-   */
-  room: z.array(z.string()).optional(),
+  width: z.int().min(5).max(MAX_SIDE).default(6).describe("Cells across, walls included."),
+  height: z.int().min(5).max(MAX_SIDE).default(6).describe("Cells down, walls included."),
+  boxes: z.int().min(1).max(MAX_BOXES).default(1).describe("Number of boxes."),
+  minSolution: z
+    .int()
+    .min(1)
+    .max(200)
+    .default(1)
+    .describe("Fewest moves in the shortest solution of a generated room."),
+  maxSolution: z.int().min(1).max(200).default(5).describe("Most moves in the shortest solution of a generated room."),
+  cellSize: z
+    .int()
+    .min(8)
+    .max(96)
+    .default(16)
+    .describe("Side of a cell, in pixels. From 24 on, the player has a face."),
+  successReward: z.number().default(1).describe("Reward for solving the room."),
+  room: z
+    .array(z.string())
+    .optional()
+    .describe(
+      "Your own room, one string per row: # wall, _ floor, O target, X box, P player, √ box on target, S player on target. Size, boxes and solution bounds are then unused.",
+    ),
 });
 
 /** Searches of `solve`: first for the shortest plan, then, where that takes too long, for any good one. */

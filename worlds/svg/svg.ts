@@ -28,19 +28,15 @@ import { type Features, features, score } from "./score.ts";
 const weight = z.number().nonnegative();
 
 const options = z.strictObject({
-  /** Pixels along each of the two squares of the picture. */
-  size: z.int().min(48).max(1024).default(224),
-  /** A folder of SVG files to copy instead of our icons. */
-  folder: z.string().optional(),
-  /** A score from here on is a success and ends the episode. */
-  threshold: z.number().min(0).max(1).default(0.9),
-  /** What edges, colours and similarity over several scales count for. */
+  size: z.int().min(48).max(1024).default(224).describe("Side of each of the two squares, in pixels."),
+  folder: z.string().optional().describe("Folder of SVG files to copy instead of the built-in icons."),
+  threshold: z.number().min(0).max(1).default(0.9).describe("Score from which the episode ends as a success."),
   weights: z
     .strictObject({ structure: weight.default(0.3), colour: weight.default(0.3), scales: weight.default(0.4) })
     .prefault({})
-    .refine(({ structure, colour, scales }) => structure + colour + scales > 0, "must not all be 0"),
-  /** The longest document that is read, in characters. */
-  maxLength: z.int().min(100).max(16000).default(12000),
+    .refine(({ structure, colour, scales }) => structure + colour + scales > 0, "must not all be 0")
+    .describe("Weights of edges (`structure`), colours (`colour`) and multi-scale similarity (`scales`) in the score."),
+  maxLength: z.int().min(100).max(16000).default(12000).describe("Longest document that is read, in characters."),
 });
 
 type Options = z.output<typeof options>;
@@ -266,7 +262,7 @@ function nearestLetter(color: readonly number[]): string {
 
 export const svg = defineWorld({
   id: "svg",
-  summary: "write an SVG document that looks like the picture",
+  summary: "write an SVG document that looks like the image",
   options,
   protocol: "think",
   maxTurns: 3,

@@ -21,18 +21,29 @@ import { Saved } from "../shared/saved.ts";
 import { type Label, TileOrder, type Tiles } from "../shared/tile-order.ts";
 
 const options = z.strictObject({
-  frames: z.int().min(2).max(9).default(4),
-  /** `uniform`: evenly spaced; `salient`: each differs enough from the one before; `distinct`: as different as can be. */
-  sampling: z.enum(["uniform", "salient", "distinct"]).default("distinct"),
-  /** For `salient`: the least difference, as a share of black to white over the whole frame. */
-  minDifference: z.number().min(0).max(1).default(0.1),
-  /** The most frames of a video that are looked at, evenly spaced. */
-  maxFrames: z.int().min(10).default(10_000),
-  /** Pixels along a frame. */
-  tile: z.int().min(32).max(512).default(224),
-  /** A folder in the form of Something-Something V2, frames taken out; absent: clips of our own. */
-  folder: z.string().optional(),
-  solver: z.enum(["swap", "reorder"]).default("swap"),
+  frames: z.int().min(2).max(9).default(4).describe("Number of frames to order."),
+  sampling: z
+    .enum(["uniform", "salient", "distinct"])
+    .default("distinct")
+    .describe(
+      "Which frames of the video to take: `uniform` evenly spaced, `salient` each different enough from the one before, `distinct` as different as possible.",
+    ),
+  minDifference: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.1)
+    .describe("With `salient`: smallest mean difference between frames, from 0 (equal) to 1 (black to white)."),
+  maxFrames: z.int().min(10).default(10_000).describe("Maximum number of frames of a video to look at, evenly spaced."),
+  tile: z.int().min(32).max(512).default(224).describe("Side of each frame, in pixels."),
+  folder: z
+    .string()
+    .optional()
+    .describe("Something-Something V2 folder with extracted frames. Without it, the world draws its own clips."),
+  solver: z
+    .enum(["swap", "reorder"])
+    .default("swap")
+    .describe("How the oracle solves it: swap by swap, or with one reordering."),
 });
 
 export class VideoUnshuffle implements World {
@@ -240,7 +251,7 @@ const evaluation = { sampling: "salient", minDifference: 0.15, maxFrames: 100 };
 
 export const videoUnshuffle = defineWorld({
   id: "video_unshuffle",
-  summary: "bring the frames of a short video into the order of time, then stop",
+  summary: "put the frames of a short video in order, then stop",
   options,
   difficulties: { easy: { frames: 4 }, hard: { frames: 5 } },
   variants: { eval: { easy: evaluation, hard: evaluation }, registered: { easy: {}, hard: {} } },

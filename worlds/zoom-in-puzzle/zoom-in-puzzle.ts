@@ -24,18 +24,26 @@ import { type Label, TileOrder, type Tiles } from "../shared/tile-order.ts";
 const { cos, log } = exact;
 
 const options = z.strictObject({
-  views: z.int().min(2).max(9).default(4),
-  /** View i (from 1) is drawn around a zoom of `minZoom + i * zoomGap`, `zoomSpread` being the standard deviation. */
-  minZoom: z.number().min(0.5).max(20).default(2),
-  zoomGap: z.number().min(0.1).max(10).default(1),
-  zoomSpread: z.number().min(0).max(5).default(0.3),
-  /** Every view lies within the one before it. */
-  nested: z.boolean().default(false),
-  /** Pixels along a tile. */
-  tile: z.int().min(32).max(512).default(224),
-  folder: z.string().optional(),
-  size: z.tuple([z.int().min(64).max(2048), z.int().min(64).max(2048)]).default([480, 360]),
-  solver: z.enum(["swap", "reorder"]).default("swap"),
+  views: z.int().min(2).max(9).default(4).describe("Number of views."),
+  minZoom: z
+    .number()
+    .min(0.5)
+    .max(20)
+    .default(2)
+    .describe("View i (from 1) has a mean zoom of `minZoom + i * zoomGap`."),
+  zoomGap: z.number().min(0.1).max(10).default(1).describe("Difference in mean zoom between neighbouring views."),
+  zoomSpread: z.number().min(0).max(5).default(0.3).describe("Standard deviation of the zoom."),
+  nested: z.boolean().default(false).describe("Every view is inside the one before it."),
+  tile: z.int().min(32).max(512).default(224).describe("Side of each view, in pixels."),
+  folder: z.string().optional().describe("Folder of your own photos. Without it, the world draws its own scenes."),
+  size: z
+    .tuple([z.int().min(64).max(2048), z.int().min(64).max(2048)])
+    .default([480, 360])
+    .describe("Width and height of the scenes that the world draws, in pixels."),
+  solver: z
+    .enum(["swap", "reorder"])
+    .default("swap")
+    .describe("How the oracle solves it: swap by swap, or with one reordering."),
 });
 
 type Box = readonly [left: number, top: number, right: number, bottom: number];
@@ -216,7 +224,7 @@ const evaluation = { minZoom: 0.75, zoomGap: 0.75, zoomSpread: 0.2, nested: true
 
 export const zoomInPuzzle = defineWorld({
   id: "zoom_in_puzzle",
-  summary: "order views of a picture from the widest to the closest, then stop",
+  summary: "order views of a photo from the widest to the closest, then stop",
   options,
   difficulties: { easy: { views: 4 }, hard: { views: 5 } },
   variants: { eval: { easy: evaluation, hard: evaluation }, registered: { easy: {}, hard: {} } },

@@ -21,11 +21,10 @@ import { parseTagged } from "./tagged.ts";
 import { wrap } from "./tags.ts";
 
 export const keywordOptions = z.strictObject({
-  tag: tagOption.default("action"),
-  pick: z.enum(["last", "first"]).default("last"),
-  maxActions: maxActionsOption.default(1),
-  /** Also read a reply that is nothing but the command. */
-  lenient: z.boolean().default(false),
+  tag: tagOption.default("action").describe("Tag that holds the command."),
+  pick: z.enum(["last", "first"]).default("last").describe("Which tag counts if a reply has several."),
+  maxActions: maxActionsOption.default(1).describe("Maximum number of actions in a reply."),
+  lenient: z.boolean().default(false).describe("Also read a reply that is only the command, without a tag."),
 });
 
 const LONGEST_COMMAND = 1000;

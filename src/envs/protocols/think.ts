@@ -9,14 +9,12 @@ import { makeAnswer } from "./answer.ts";
 import { maxActionsOption, readOptions, separatorOption, tagOption } from "./options.ts";
 
 export const thinkOptions = z.strictObject({
-  thinking: z.boolean().default(true),
-  strict: z.boolean().default(false),
-  separator: separatorOption.default(","),
-  maxActions: maxActionsOption.default(5),
-  /** Paid on every well-formed turn that plays an action. */
-  bonus: z.number().default(0.1),
-  /** The tag that holds the actions. */
-  tag: tagOption.default("answer"),
+  thinking: z.boolean().default(true).describe("Ask for `<think>` before the answer."),
+  strict: z.boolean().default(false).describe("Refuse replies with text outside the tags."),
+  separator: separatorOption.default(",").describe("Text between actions."),
+  maxActions: maxActionsOption.default(5).describe("Maximum number of actions in a reply."),
+  bonus: z.number().default(0.1).describe("Reward for every well-formed turn that plays an action."),
+  tag: tagOption.default("answer").describe("Tag that holds the actions."),
 });
 
 export function makeThink(options: unknown): Protocol {

@@ -36,8 +36,8 @@ import {
 } from "./tool-text.ts";
 
 export const toolCallOptions = z.strictObject({
-  maxActions: maxActionsOption.default(1),
-  form: z.enum(TOOL_FORMS).default("tags"),
+  maxActions: maxActionsOption.default(1).describe("Maximum number of calls in a reply."),
+  form: z.enum(TOOL_FORMS).default("tags").describe("How calls are written: `tags`, or the form of Qwen's templates."),
 });
 
 const NAMES = [TAG, "think"];

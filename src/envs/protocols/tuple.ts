@@ -16,10 +16,14 @@ import { readOptions } from "./options.ts";
 import { findBlocks, sectionsOf, wrap } from "./tags.ts";
 
 export const tupleOptions = z.strictObject({
-  tags: z.boolean().default(false),
-  pick: z.enum(["last", "first"]).default("last"),
-  /** With tags: whether an oracle says what it sees and which way it goes, or a word. */
-  words: z.enum(["stock", "true"]).default("stock"),
+  tags: z.boolean().default(false).describe("Ask for `<observation>`, `<justification>` and `<action>` tags."),
+  pick: z.enum(["last", "first"]).default("last").describe("Which tuple counts if a reply has several."),
+  words: z
+    .enum(["stock", "true"])
+    .default("stock")
+    .describe(
+      "With tags: what the oracle writes in them. `stock` is one fixed word; `true` is what it sees and its next moves.",
+    ),
 });
 
 /** No action is longer; a bracket that is not closed by then is given up. */

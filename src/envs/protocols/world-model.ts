@@ -14,17 +14,17 @@ import { maxActionsOption, readOptions, separatorOption, tagOption } from "./opt
 export const STRATEGIES = ["none", "free", "state", "transition", "both"] as const;
 
 export const worldModelOptions = z.strictObject({
-  strategy: z.enum(STRATEGIES).default("both"),
-  thinking: z.enum(["required", "free"]).default("required"),
-  /** How the prompt asks for descriptions, in worlds whose things are known. */
-  form: z.enum(FORMS).default("lines"),
-  strict: z.boolean().default(false),
-  separator: separatorOption.default(","),
-  maxActions: maxActionsOption.default(5),
-  /** Paid on every well-formed turn that plays an action. */
-  bonus: z.number().default(0.1),
-  /** The tag that holds the actions. */
-  tag: tagOption.default("answer"),
+  strategy: z.enum(STRATEGIES).default("both").describe("Which sections to ask for."),
+  thinking: z.enum(["required", "free"]).default("required").describe("Whether `<think>` is required."),
+  form: z
+    .enum(FORMS)
+    .default("lines")
+    .describe("How the prompt asks for descriptions, in worlds that name their things."),
+  strict: z.boolean().default(false).describe("Refuse replies with text outside the tags."),
+  separator: separatorOption.default(",").describe("Text between actions."),
+  maxActions: maxActionsOption.default(5).describe("Maximum number of actions in a reply."),
+  bonus: z.number().default(0.1).describe("Reward for every well-formed turn that plays an action."),
+  tag: tagOption.default("answer").describe("Tag that holds the actions."),
 });
 
 export function makeWorldModel(options: unknown): Protocol {
