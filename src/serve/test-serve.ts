@@ -1,7 +1,7 @@
 /** For tests: a tiny model behind a server of ours. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type Engine, NativeEngine } from "../engine/index.ts";
+import { type Engine, NativeEngine, type Sampler } from "../engine/index.ts";
 import { createFolder } from "../model/folder.ts";
 import { TINY_CORPUS, temporaryFolder } from "../model/test-folder.ts";
 import { type ServeOptions, type ServeServer, startServer } from "./server.ts";
@@ -30,16 +30,66 @@ export async function createServable(folder: string, seed = 1): Promise<void> {
   });
 }
 
+/**
+ * An engine that stops in the middle of long samples until it is told to go on, so that a test decides what happens meanwhile. Waiting for a
+ * slow machine can't do that: a fast one is done first.
+ */
+export class HeldEngine extends NativeEngine {
+  /** Samples with more ids than this are held once they have drawn so many. */
+  static readonly MAX_FREE = 8;
+  #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
+
+  hold(): void {
+    let open = () => {};
+    const opened = new Promise<void>((done) => {
+      open = done;
+    });
+    this.#gate ??= { opened, open };
+  }
+
+  goOn(): void {
+    this.#gate?.open();
+    this.#gate = undefined;
+  }
+
+  override async sampler(folder: string): Promise<Sampler> {
+    const inner = await super.sampler(folder);
+    return {
+      version: inner.version,
+      score: (data) => inner.score(data),
+      release: (sequence) => inner.release(sequence),
+      close: () => inner.close(),
+      sample: async (prompt, params, context) => {
+        const gate = this.#gate;
+        if (gate === undefined || params.maxTokens <= HeldEngine.MAX_FREE) return inner.sample(prompt, params, context);
+        const first = await inner.sample(prompt, { ...params, maxTokens: HeldEngine.MAX_FREE }, context);
+        await new Promise<void>((done, fail) => {
+          const { signal } = context;
+          if (signal?.aborted) return fail(signal.reason);
+          signal?.addEventListener("abort", () => fail(signal.reason), { once: true });
+          gate.opened.then(done);
+        });
+        const ids = Int32Array.from([...prompt.ids, ...first.ids]);
+        const left = { ...params, maxTokens: params.maxTokens - first.ids.length };
+        const rest = await inner.sample({ ...prompt, ids }, left, context);
+        const logprobs = Float32Array.from([...first.logprobs, ...rest.logprobs]);
+        return { ...rest, ids: Int32Array.from([...first.ids, ...rest.ids]), logprobs };
+      },
+    };
+  }
+}
+
 /** The store is the folder that holds the model. */
 export async function serveTiny(
-  options: Partial<ServeOptions> & { readonly pictureBytes?: number } = {},
+  options: Partial<ServeOptions> & { readonly pictureBytes?: number; readonly engine?: NativeEngine } = {},
 ): Promise<Served> {
   const root = await temporaryFolder();
   const folder = join(root, "model");
   await createServable(folder);
   const { pictureBytes } = options;
-  const engine = new NativeEngine({ threads: 2, ...(pictureBytes !== undefined && { pictureBytes }) });
-  const server = await startServer({ engine, folder, name: "policy", store: root, ...options });
+  const engine =
+    options.engine ?? new NativeEngine({ threads: 2, ...(pictureBytes !== undefined && { pictureBytes }) });
+  const server = await startServer({ folder, name: "policy", store: root, ...options, engine });
   return {
     ...server,
     root,

@@ -1,16 +1,17 @@
 /** vLLM's render, generate and control routes: what a trainer relies on between and during steps. The wire itself is compared with vLLM in vllm.test.ts. */
 import { cp, mkdir, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { temporaryFolder } from "../model/test-folder.ts";
 import { dataUri } from "./test-requests.ts";
-import { createServable, type Served, serveTiny, writeAdapter } from "./test-serve.ts";
+import { createServable, HeldEngine, type Served, serveTiny, writeAdapter } from "./test-serve.ts";
 
+const engine = new HeldEngine({ threads: 2 });
 let served: Served;
 beforeAll(async () => {
-  served = await serveTiny();
+  served = await serveTiny({ engine });
   await createServable(join(served.root, "other"), 2);
-  await writeAdapter(served.engine, served.folder, join(served.root, "adapter"));
+  await writeAdapter(engine, served.folder, join(served.root, "adapter"));
 });
 afterAll(() => served.close());
 
@@ -47,7 +48,7 @@ const LOOK = [
 const LONG = { temperature: 1, seed: 3, max_tokens: 1000, ignore_eos: true };
 const generate = (params: object, more: object = {}) =>
   post("/inference/v1/generate", { token_ids: [40, 41, 42], sampling_params: params, ...more });
-/** A long request, once its first id was drawn; `end` is what it comes to. */
+/** A long request, once its first id was drawn; `end` is what it comes to. The engine holds it after a few ids. */
 async function begun() {
   const answer = await fetch(`${served.url}/inference/v1/generate`, {
     method: "POST",
@@ -112,27 +113,43 @@ describe("render and generate", () => {
   });
 });
 
+/** Until the server has so many requests at work and waiting. */
+async function requests(running: number, waiting: number): Promise<void> {
+  for (;;) {
+    const metrics = await (await fetch(`${served.url}/metrics`)).text();
+    const gauge = (name: string) =>
+      Number(new RegExp(`^vllm:num_requests_${name}\\{.*\\} (.*)$`, "m").exec(metrics)?.[1]);
+    if (gauge("running") === running && gauge("waiting") === waiting) return;
+  }
+}
+
 describe("a pause", () => {
+  beforeEach(() => engine.hold());
+  afterEach(async () => {
+    engine.goOn();
+    await post("/resume");
+  });
+
   test("aborts what is under way, which gives what it has", async () => {
     const { end } = await begun();
     await post("/pause?mode=abort");
     const choice = await end;
     expect(choice.finish_reason).toBe("abort");
-    expect(choice.token_ids.length).toBeLessThan(LONG.max_tokens);
-    await post("/resume");
+    expect(choice.token_ids.length).toBeLessThanOrEqual(HeldEngine.MAX_FREE);
   });
 
   test("waits for what is under way, and what comes later waits for its end", async () => {
     const { end } = await begun();
-    await post("/pause?mode=wait");
-    let over = false;
-    const second = generate({ ...LONG, max_tokens: 4 }).then((answer) => {
-      over = true;
-      return answer;
-    });
-    expect(await end).toMatchObject({ finish_reason: "length" });
-    await post("/tokenize", { prompt: "a request that needs no weights" });
-    expect(over).toBe(false);
+    const paused = post("/pause?mode=wait");
+    while (!(await (await fetch(`${served.url}/is_paused`)).text()).includes("true"));
+    const second = generate({ ...LONG, max_tokens: 4 });
+    await requests(1, 1);
+    engine.goOn();
+    const first = await end;
+    expect(first).toMatchObject({ finish_reason: "length" });
+    expect(first.token_ids).toHaveLength(LONG.max_tokens);
+    await paused;
+    await requests(0, 1);
     await post("/resume");
     expect((await second).choices[0]!.token_ids).toHaveLength(4);
   });
@@ -143,10 +160,12 @@ describe("a pause", () => {
     await post("/pause?mode=keep");
     await post("/collective_rpc", { method: "reload_weights", kwargs: { weights_path: "other" } });
     await post("/update_weight_version", { new_version: "2" });
+    engine.goOn();
     await post("/resume");
     const choice = await end;
     expect(choice.token_ids).toHaveLength(LONG.max_tokens);
     const cut = choice.weight_versions[0]!.end;
+    expect(cut).toBeLessThanOrEqual(HeldEngine.MAX_FREE);
     expect(choice.weight_versions).toEqual([
       { version: "1", start: 0, end: cut },
       { version: "2", start: cut, end: LONG.max_tokens },
@@ -184,7 +203,6 @@ describe("weights", () => {
     beforeAll(async () => {
       outside = await temporaryFolder();
       await createServable(join(outside, "model"), 3);
-      const engine = served.engine;
       await writeAdapter(engine, join(outside, "model"), join(served.root, "of another"));
       await cp(join(served.root, "other"), join(served.root, "linked"), { recursive: true });
       await rm(join(served.root, "linked", "model.safetensors"));
