@@ -11,9 +11,9 @@ const worlds = join(root, "worlds");
 const floors = [
   ["cli"],
   ["serve", "viewer", "evaluate"],
-  ["http"],
   ["train"],
   ["rollout"],
+  ["http"],
   ["engine"],
   ["tinker"],
   ["model"],
@@ -62,6 +62,12 @@ describe("the house", () => {
       }
     }
     expect(wrong).toEqual([]);
+  });
+
+  test("evaluate needs no training", () => {
+    const users = filesUnder(join(src, "evaluate")).filter((file) => !isTest(file));
+    expect(users.length).toBeGreaterThan(0);
+    expect(users.filter((file) => importsOf(file).some((target) => roomOf(target) === "train"))).toEqual([]);
   });
 
   test("only the command line imports the package's own entry", () => {

@@ -3,8 +3,8 @@
  * line per event. Written to stderr, so that stdout stays for results.
  */
 import type { Image } from "../core/index.ts";
+import { rangeOf } from "../core/numbers.ts";
 import { printable } from "../core/printable.ts";
-import { rangeOf } from "../core/range.ts";
 import { halfBlocks } from "../images/index.ts";
 import type { RunEvent } from "../run/index.ts";
 

@@ -3,7 +3,7 @@ import { assistant, type Message } from "../core/index.ts";
 import type { Env, Options } from "../envs/index.ts";
 import { type ModelOptions, openModel, parseModel } from "../evaluate/index.ts";
 import { optionDifferences, optionsOver, trainedAs } from "../evaluate/training.ts";
-import { findModel, readTrained, type Trained } from "../train/index.ts";
+import { findModel, readTrained, type Trained } from "../model/index.ts";
 import { parseEngine } from "./engine.ts";
 
 export type PlayerFlags = { readonly agent: string; readonly greedy?: boolean; readonly engine?: string };

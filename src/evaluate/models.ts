@@ -16,11 +16,11 @@ import type { LanguageModel } from "ai";
 import { ConfigError } from "../core/errors.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { type EngineConfig, nameOfEngine, openEngine } from "../engine/registry.ts";
+import { findModel } from "../model/find.ts";
+import { shippedModel, shippedModels } from "../model/trained.ts";
 import { type AgentContext, tokenAgent } from "../rollout/agents.ts";
 import { builtinAgent } from "../rollout/builtin-agents.ts";
-import { findModel } from "../train/model-folder.ts";
-import { shippedModel, shippedModels } from "../train/trained.ts";
-import type { View } from "../train/trajectory-records.ts";
+import type { View } from "../rollout/trajectory-records.ts";
 import { ChatAgent, ChatClient, type ChatOptions, type MeteredAgent } from "./chat-agent.ts";
 import { noUsage, sequenceUsage } from "./usage.ts";
 

@@ -4,7 +4,8 @@
  * repeats an interval counts seeds and not episodes. Means over environments weigh each the same.
  */
 import type { JsonObject } from "../core/json.ts";
-import { rangeOf } from "../core/range.ts";
+import { rangeOf } from "../core/numbers.ts";
+import { type DecisionFigures, decisionFigures, decisionMetrics } from "../rollout/decisions.ts";
 import type { Yardsticks } from "../rollout/play.ts";
 import {
   type Against,
@@ -20,7 +21,6 @@ import {
 } from "../rollout/scores.ts";
 import type { Metrics } from "../run/events.ts";
 import type { Failure } from "../run/failures.ts";
-import { type DecisionFigures, decisionFigures, decisionMetrics } from "../train/decisions.ts";
 import type { EnvPlan, Job } from "./plan.ts";
 import type { Attempts, EpisodeResult, Setting } from "./results.ts";
 import type { Training } from "./training.ts";

@@ -6,9 +6,9 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import type { ScoredDecision } from "../rollout/decisions.ts";
 import { isOurFault, type Trajectory } from "../rollout/trajectory.ts";
 import { LineWriter, readLines } from "../run/jsonl.ts";
-import type { ScoredDecision } from "../train/decisions.ts";
 import type { Usage } from "./usage.ts";
 
 export const RESULTS_FILE = "results.jsonl";

@@ -7,8 +7,8 @@ import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { mergeSettings } from "../core/settings.ts";
 import { isPath } from "../envs/load.ts";
 import type { Options } from "../envs/registry.ts";
+import type { Trained } from "../model/trained.ts";
 import { differences } from "../run/manifest.ts";
-import type { Trained } from "../train/trained.ts";
 import { fullName } from "./presets.ts";
 
 type TrainedEnv = Trained["envs"][number];

@@ -16,6 +16,7 @@ import { ImageProcessor } from "./image-processor.ts";
 import { type DeltaOptions, Renderer } from "./renderer.ts";
 import { compileTemplate } from "./template.ts";
 import { Tokenizer } from "./tokenizer.ts";
+import { visionIds } from "./vision-ids.ts";
 
 /** Messages to ids and back, wherever that happens: here, or at a server's render route. Nothing else makes ids. */
 export interface ChatRenderer {
@@ -131,15 +132,12 @@ export type ChatParts = Pick<ChatFolder, "renderer" | "tokenizer" | "generation"
 
 /** From a folder, as `loadChat` or `loadFolder` gives it. */
 export function chatModel({ renderer, tokenizer, processor, ids, maxPositions, generation }: ChatParts): ChatModel {
-  const { imageToken, videoToken, visionStart, visionEnd } = ids;
-  // It has no place in config.json.
-  const padding = tokenizer.special.get("<|vision_pad|>");
   // Frames come back in later turns and in siblings.
   const seen = new WeakMap<Image, Image>();
   return {
     renderer,
-    imageToken,
-    visionIds: [imageToken, videoToken, visionStart, visionEnd, ...(padding === undefined ? [] : [padding])],
+    imageToken: ids.imageToken,
+    visionIds: visionIds(ids, tokenizer.special),
     maxPositions,
     generation,
     textOf: (id) => tokenizer.decode([id]),

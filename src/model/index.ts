@@ -1,6 +1,7 @@
 /** What a VLM is to us: tokenizer, chat rendering, image processor, Hugging Face checkpoint folder. */
 export * from "./chat.ts";
 export * from "./config.ts";
+export { type FoundModel, findModel } from "./find.ts";
 export * from "./folder.ts";
 export * from "./hub-cache.ts";
 export * from "./image-processor.ts";
@@ -13,3 +14,4 @@ export * from "./size.ts";
 export * from "./template.ts";
 export * from "./tokenizer.ts";
 export * from "./train-tokenizer.ts";
+export { readTrained, shippedModels, type Trained } from "./trained.ts";

@@ -4,7 +4,7 @@
  * with several tries at each an interval counts seeds and not episodes. An episode that failed for our reasons was not solved: it counts
  * against success and pass@k, and is in no other mean.
  */
-import { rangeOf } from "../core/range.ts";
+import { rangeOf } from "../core/numbers.ts";
 import { bucketOf } from "../envs/decisions.ts";
 
 /** A share with its 95 % Wilson interval. */

@@ -2,6 +2,8 @@
  * What goes wrong in training runs without an error, found in the metrics and said in words with what to do. `findAlarms` is a pure
  * function of events; `AlarmWatch` feeds it as a run goes on and reports each trouble once, until it has passed.
  */
+
+import { mean } from "../core/numbers.ts";
 import type { Metrics, RunEvent } from "./events.ts";
 
 export type AlarmKind =
@@ -300,10 +302,6 @@ function isSolved(train: readonly RunEvent[], limits: Thresholds): boolean {
 
 function stepOf(train: readonly RunEvent[]): number {
   return train.at(-1)?.step ?? 0;
-}
-
-function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 }
 
 function number(value: number): string {

@@ -11,6 +11,7 @@ import { mixSeed } from "../core/seed.ts";
 import type { Datum, Engine, OnToken, Sampler, SamplingParams, TopLogprob } from "../engine/engine.ts";
 import { Slots } from "../http/limits.ts";
 import { type ChatFolder, loadChat } from "../model/chat.ts";
+import { visionIds } from "../model/vision-ids.ts";
 import { Desk } from "./desk.ts";
 import { ApiError, badField } from "./errors.ts";
 import { ServeMetrics } from "./metrics.ts";
@@ -142,18 +143,11 @@ export class Backend {
   /** What sampling fields are read against. */
   samplingContext(prompt: ModelInput): Omit<SamplingContext, "top"> {
     const { ids, tokenizer, generation } = this.chat;
-    const padding = tokenizer.special.get("<|vision_pad|>");
     return {
       promptLength: prompt.ids.length,
       contextLength: this.contextLength,
       eos: generation.eos,
-      banned: new Set([
-        ids.imageToken,
-        ids.videoToken,
-        ids.visionStart,
-        ids.visionEnd,
-        ...(padding === undefined ? [] : [padding]),
-      ]),
+      banned: new Set(visionIds(ids, tokenizer.special)),
     };
   }
 

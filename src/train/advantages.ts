@@ -11,6 +11,7 @@
  * policy is to finish within it. (A bootstrap would need the value of a state that nobody saw.)
  */
 import { ConfigError, DataError } from "../core/errors.ts";
+import { mean as meanOf } from "../core/numbers.ts";
 import { byGroup, type Episode, episodesOf, gather, scatter, zerosLike } from "./episodes.ts";
 import type { Credit, Estimator, EstimatorOptions, TokenRow } from "./tokens.ts";
 import { whiten } from "./whiten.ts";
@@ -225,10 +226,6 @@ function decay(rewards: Float64Array, values: Float64Array, gamma: number, lambd
 
 function span(starts: readonly number[], turn: number): [start: number, end: number] {
   return [starts[turn] as number, starts[turn + 1] as number];
-}
-
-function meanOf(numbers: readonly number[]): number {
-  return numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
 }
 
 function unbiasedStd(numbers: readonly number[], mean: number): number {

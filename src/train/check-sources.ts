@@ -11,10 +11,10 @@ import { makeEnv } from "../envs/registry.ts";
 import { type EnvRef, envKey } from "../envs/sources.ts";
 import { parseConfig } from "../model/config.ts";
 import { readJson } from "../model/files.ts";
+import { requireModel } from "../model/find.ts";
 import { modelSize } from "../model/size.ts";
 import { checkDemos, openData, type RunData } from "./data.ts";
 import { checkUpload } from "./hub.ts";
-import { requireModel } from "./model-folder.ts";
 import type { Recipe } from "./recipe.ts";
 
 export async function checkSources(recipe: Recipe): Promise<void> {

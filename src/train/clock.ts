@@ -1,7 +1,8 @@
 /** Where the time of a run goes: the parts of a step, and when anything was encoded, sampled or stepped. */
+
+import { grouped } from "../core/numbers.ts";
 import type { Trajectory } from "../rollout/trajectory.ts";
 import type { TimeSpan } from "../run/events.ts";
-import { grouped } from "./measure.ts";
 
 /** Where a step's time went. */
 export class Clock {

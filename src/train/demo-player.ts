@@ -7,8 +7,8 @@ import { WorldEnv } from "../envs/world-env.ts";
 import type { ChatModel } from "../model/chat.ts";
 import type { EnvSpec } from "../rollout/hosts.ts";
 import type { Sequence } from "../rollout/trajectory.ts";
-import { type Imitated, type TaughtDecision, taughtDecision } from "./decisions.ts";
 import { type SequenceLayout, sequencesOf } from "./sft.ts";
+import { type Imitated, type TaughtDecision, taughtDecision } from "./taught-decisions.ts";
 
 export type DemoStyle = { readonly noise: Noise; readonly layout: SequenceLayout };
 export type DemoEpisode = { readonly env: EnvSpec; readonly seed: number };

@@ -6,9 +6,9 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { compiledScripts } from "../core/cache-folder.ts";
 import { ConfigError, DataError, EnvError, errorMessage } from "../core/errors.ts";
-import type { Imitated } from "./decisions.ts";
 import type { DemoEpisode, Demos } from "./demo-player.ts";
 import { type DemoCall, type DemoReply, type DemoWorkerData, unpackBatch } from "./demo-wire.ts";
+import type { Imitated } from "./taught-decisions.ts";
 
 const CLOSE_MS = 2000;
 

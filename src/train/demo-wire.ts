@@ -2,8 +2,8 @@
 import { Image } from "../core/image.ts";
 import type { ImageSpan } from "../core/model-input.ts";
 import { type ImageProcessor, rememberView } from "../model/image-processor.ts";
-import type { Imitated } from "./decisions.ts";
 import type { DemoEpisode, DemoStyle } from "./demo-player.ts";
+import type { Imitated } from "./taught-decisions.ts";
 
 /** Modules of the user that environments come from are loaded there too. */
 export type DemoWorkerData = { readonly folder: string; readonly style: DemoStyle };

@@ -7,11 +7,11 @@ import { canonicalJson, type Json } from "../core/json.ts";
 import type { Sampler } from "../engine/engine.ts";
 import type { EvaluationEntry } from "../envs/sources.ts";
 import { type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
+import { measureDecisions } from "../rollout/decisions.ts";
 import type { EnvHost } from "../rollout/hosts.ts";
 import { envScores, playSeeds, type SeedScores } from "../rollout/play.ts";
 import { evaluationMetrics } from "../rollout/scores.ts";
 import { isOurFault, type Trajectory } from "../rollout/trajectory.ts";
-import { measureDecisions } from "./decisions.ts";
 import { type FailedEpisodes, tooMany } from "./failed.ts";
 import type { Recipe } from "./recipe.ts";
 

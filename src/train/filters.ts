@@ -6,7 +6,7 @@
  * Variances are over episodes (not rows), population form. `keep` holds the order of the groups; ties go to the group that came first.
  */
 import { z } from "zod";
-import { rangeOf } from "../core/range.ts";
+import { rangeOf } from "../core/numbers.ts";
 import { type OptionBag, readOptions } from "../engine/options.ts";
 import { byGroup, episodesOf, gather } from "./episodes.ts";
 import type { Credit, Limit, TokenRow } from "./tokens.ts";

@@ -7,8 +7,8 @@ import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { ConfigError, errorMessage, SaccadeError } from "../core/errors.ts";
+import { findModel } from "../model/find.ts";
 import { within } from "../rollout/deadline.ts";
-import { findModel } from "./model-folder.ts";
 import type { Recipe } from "./recipe.ts";
 
 /** The hub refused, or could not be reached. */

@@ -1,13 +1,13 @@
 /** What a run writes down while it goes: events, with the alarms they raise, and some of its episodes. */
 import type { ChatModel } from "../model/chat.ts";
 import type { Trajectory } from "../rollout/trajectory.ts";
+import { framesOf, type RecordContext, recordOf } from "../rollout/trajectory-records.ts";
 import { AlarmWatch } from "../run/alarms.ts";
 import type { EventKind, Metrics, RunEvent } from "../run/events.ts";
 import { type Failure, failureData, failureLines } from "../run/failures.ts";
 import type { RunFolder } from "../run/folder.ts";
 import type { TrajectoryRecord } from "../run/trajectories.ts";
 import type { Recipe } from "./recipe.ts";
-import { framesOf, type RecordContext, recordOf } from "./trajectory-records.ts";
 
 export class Journal {
   readonly #run: RunFolder;

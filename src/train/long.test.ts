@@ -1,9 +1,9 @@
 /** Batches and replies that are longer than a call takes arguments are counted, filtered and recorded like any other. */
 import { expect, test } from "vitest";
+import { recordOf } from "../rollout/trajectory-records.ts";
 import { zeroVariance } from "./filters.ts";
 import { measureEpisodes, measureStaleness } from "./measure.ts";
 import { playedEpisode } from "./test-run.ts";
-import { recordOf } from "./trajectory-records.ts";
 
 const LONG = 200_000;
 

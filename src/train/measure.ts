@@ -1,5 +1,5 @@
 /** What a batch of episodes says about the policy: the numbers of a step, before any filter. */
-import { rangeOf } from "../core/range.ts";
+import { grouped, mean, rangeOf, sum } from "../core/numbers.ts";
 import type { PlayedGroup } from "../rollout/groups.ts";
 import type { Trajectory } from "../rollout/trajectory.ts";
 
@@ -115,17 +115,5 @@ function topReply(replies: readonly string[]): number {
   return rangeOf([...grouped(replies, (reply) => reply).values()].map((list) => list.length)).max / replies.length;
 }
 
-export function grouped<T, K>(items: readonly T[], key: (item: T) => K): Map<K, T[]> {
-  const groups = new Map<K, T[]>();
-  for (const item of items) {
-    const members = groups.get(key(item));
-    if (members === undefined) groups.set(key(item), [item]);
-    else members.push(item);
-  }
-  return groups;
-}
-
-const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
-const mean = (values: readonly number[]) => (values.length === 0 ? 0 : sum(values) / values.length);
 const share = <T>(items: readonly T[], test: (item: T) => boolean) =>
   items.length === 0 ? 0 : items.filter(test).length / items.length;

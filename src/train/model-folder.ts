@@ -1,14 +1,12 @@
-/** Where models are: in a folder, in a checkpoint, in a run; and the one that a run begins with. */
+/** The model that a run begins with, and what the run writes about the one it trained. */
 import { existsSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { ConfigError } from "../core/errors.ts";
+import { findModel, requireModel } from "../model/find.ts";
 import { HUB_PREFIX } from "../model/hub-cache.ts";
-import { type CreateOptions, createFolder, modelPath } from "../model/index.ts";
-import { PRESETS, type PresetName } from "../model/presets.ts";
-import { CheckpointStore } from "../run/checkpoints.ts";
+import { type CreateOptions, createFolder } from "../model/index.ts";
+import type { Trained } from "../model/trained.ts";
 import type { RunFolder } from "../run/folder.ts";
-import { isRun } from "../run/list.ts";
 import type { Recipe } from "./recipe.ts";
 
 /** A folder of that name is whole, whenever the process dies. */
@@ -43,11 +41,6 @@ export async function modelFolder(run: RunFolder, recipe: Recipe): Promise<strin
   return path;
 }
 
-/** Where the model is that a recipe names by a folder, a checkpoint, a run or its name on the hub. */
-export async function requireModel(named: string): Promise<string> {
-  return (await findModel(modelPath(named))).path;
-}
-
 /** The recipe with the folder of its model in place of a run, whose best checkpoint may be another one tomorrow. */
 export async function pinModel(recipe: Recipe): Promise<Recipe> {
   const { model } = recipe;
@@ -55,33 +48,15 @@ export async function pinModel(recipe: Recipe): Promise<Recipe> {
   return { ...recipe, model: (await findModel(model)).path };
 }
 
-export type FoundModel = {
-  readonly path: string;
-  /** Of a run, in words: which of its checkpoints. */
-  readonly note?: string;
-};
-
-/** The model that a folder means: itself, a checkpoint's policy, or the best checkpoint of a run, else its latest. */
-export async function findModel(folder: string): Promise<FoundModel> {
-  const policy = (path: string) => join(path, "policy");
-  for (const path of [folder, policy(folder)]) if (isModel(path)) return { path };
-  const store = new CheckpointStore(folder);
-  if (!(await isRun(folder)) && !existsSync(store.folder)) {
-    // People write the preset's bare name where a fresh model is meant.
-    const fresh = PRESETS[folder as PresetName] === undefined ? "" : ` Saccade trains a fresh one as preset:${folder}.`;
-    throw new ConfigError(
-      `There is no model in ${folder}, which has no config.json: name a model folder, a checkpoint or a run, or make a model with "saccade model create".${fresh}`,
-    );
-  }
-  const best = await store.best();
-  const checkpoint = best ?? (await store.latest());
-  if (checkpoint === undefined) throw new ConfigError(`The run ${folder} has no checkpoint yet, so it has no model.`);
-  const path = policy(checkpoint.path);
-  if (!isModel(path)) throw new ConfigError(`The checkpoint ${checkpoint.path} has no model's files in policy/.`);
-  const why = best === undefined ? "latest" : `best (${best.metric} ${Number(best.score.toFixed(4))})`;
-  return { path, note: `${folder} is a run; its model is that of step ${checkpoint.step}, its ${why}: ${path}` };
-}
-
-function isModel(path: string): boolean {
-  return ["config.json", "adapter_config.json"].some((name) => existsSync(join(path, name)));
+/** What a model trained by this recipe should know about its training. */
+export function trainedBy({ name, envs, sampling, turns, history }: Recipe): Trained {
+  const { temperature, maxTokens } = sampling;
+  return {
+    recipe: name,
+    envs: envs.flatMap((source) =>
+      "env" in source && !("records" in source) ? [{ env: source.env, options: source.options ?? {} }] : [],
+    ),
+    sampling: { temperature, maxTokens },
+    ...(turns === "split" && { history }),
+  };
 }

@@ -6,6 +6,7 @@
 import { Image } from "../core/image.ts";
 import { imagesOf } from "../core/message.ts";
 import type { ImageSpan } from "../core/model-input.ts";
+import { mean } from "../core/numbers.ts";
 import type { Sampler } from "../engine/engine.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import { probeDatum, shiftRight } from "./batch.ts";
@@ -140,8 +141,4 @@ function summarise(gaps: ReadonlyMap<string, ReadonlyMap<number, number>>): Reco
     for (const [turn, value] of turns) byTurn.set(turn, [...(byTurn.get(turn) ?? []), value]);
   for (const [turn, values] of byTurn) metrics[`sight/gap_turn/${turn}`] = mean(values);
   return metrics;
-}
-
-function mean(values: readonly number[]): number {
-  return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
 }

@@ -6,13 +6,13 @@ import { ConfigError } from "../core/errors.ts";
 import type { Datum, Engine, Learner, Sample } from "../engine/engine.ts";
 import { EngineError, NativeEngine } from "../engine/index.ts";
 import { readSafetensors } from "../model/safetensors.ts";
+import { readTrained } from "../model/trained.ts";
 import type { Metrics, RunEvent } from "../run/events.ts";
 import { readTrajectories } from "../run/trajectories.ts";
 import { checkRecipe } from "./check-recipe.ts";
 import type { Recipe, RecipeInput } from "./recipe.ts";
 import { registerLoss } from "./registry.ts";
 import { resumeRecipe, signalsEnv, type TestFolder, tinyRecipe, warmFolder, weightsUnder } from "./test-run.ts";
-import { readTrained } from "./trained.ts";
 import { type TrainOptions, train } from "./trainer.ts";
 
 let folder: TestFolder;

@@ -10,10 +10,12 @@ import type { Engine, Learner, LoraSpec, Sampler } from "../engine/engine.ts";
 import { EngineError, EngineLost } from "../engine/errors.ts";
 import { checkEngineConfig, nameOfEngine, openEngine } from "../engine/registry.ts";
 import type { ChatModel } from "../model/chat.ts";
+import { writeTrained } from "../model/trained.ts";
 import { tokenAgent } from "../rollout/agents.ts";
 import { type PlayedGroup, playGroups } from "../rollout/groups.ts";
 import { EnvHost } from "../rollout/hosts.ts";
 import type { Trajectory } from "../rollout/trajectory.ts";
+import type { RecordContext } from "../rollout/trajectory-records.ts";
 import type { EventKind, Metrics, RunEvent } from "../run/events.ts";
 import { openRun, type RunFolder } from "../run/folder.ts";
 import type { TrajectoryRecord } from "../run/trajectories.ts";
@@ -27,15 +29,13 @@ import { evaluate, evaluationKey } from "./evaluate.ts";
 import { checkFailed, type FailedEpisodes, failedIn, TooManyFailed, tooMany } from "./failed.ts";
 import { CheckpointUploads } from "./hub.ts";
 import { Journal } from "./journal.ts";
-import { dropUnfinished, modelFolder, pinModel, replaceFolder } from "./model-folder.ts";
+import { dropUnfinished, modelFolder, pinModel, replaceFolder, trainedBy } from "./model-folder.ts";
 import { probe } from "./probe.ts";
 import { type Progress, progressFrom } from "./progress.ts";
 import { type Recipe, recipeConfig } from "./recipe.ts";
 import { Reference } from "./reference.ts";
 import { groupRequest, RequestQueue } from "./requests.ts";
 import { stepMetrics } from "./step-metrics.ts";
-import { writeTrained } from "./trained.ts";
-import type { RecordContext } from "./trajectory-records.ts";
 import { MAX_SKIPPED, survivingGroups, type UpdateReport, update } from "./update.ts";
 import { warmStart, warmStartUpdates } from "./warm-start.ts";
 
@@ -606,7 +606,7 @@ class Trainer {
       step,
       async (folder) => {
         await policy.checkpoint(join(folder, "policy"));
-        await writeTrained(join(folder, "policy"), this.#options.recipe);
+        await writeTrained(join(folder, "policy"), trainedBy(this.#options.recipe));
         await critic?.checkpoint(join(folder, "critic"));
       },
       { ...this.progress, groups },

@@ -8,6 +8,7 @@ import { mixSeed } from "../core/seed.ts";
 import type { Datum, Learner, Loss, OptimizerParams, Sampler } from "../engine/engine.ts";
 import { clippedPositions, lossFunction, type PolicyLoss } from "../engine/losses.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
+import type { SequenceCredit } from "../rollout/trajectory-records.ts";
 import { probeDatum, rowsOf, shiftRight, toDatum } from "./batch.ts";
 import { type Correction, foldFactors, offPolicyFactors } from "./correction.ts";
 import { type DriftReport, driftOf } from "./drift.ts";
@@ -48,21 +49,6 @@ export type UpdateReport = {
   readonly applied: boolean;
   /** Per episode and sequence, the credit of its tokens and what the learner thought of them, for the log. */
   readonly credit: ReadonlyMap<string, readonly SequenceCredit[]>;
-};
-
-/** Arrays and positions are aligned to ids. */
-export type SequenceCredit = {
-  readonly advantages: Float32Array;
-  /** What the learner saw when it first met the sequence; absent while only the critic learned. */
-  readonly seen?: {
-    readonly logprobs: Float32Array;
-    /** Hashes of the pixels it had, where the engine tells. */
-    readonly pictures?: readonly string[];
-    /** Updates that this step had made by then: with none before it, whatever differs from the sampler is drift. */
-    readonly updatesBefore: number;
-  };
-  /** Tokens whose ratio met a bound of the loss in any epoch; absent where the loss has none. */
-  readonly clipped?: ReadonlySet<number>;
 };
 
 /** A row with the sequence it stands for. */

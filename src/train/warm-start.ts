@@ -11,11 +11,11 @@ import { readDemos } from "../envs/demos.ts";
 import { readJsonLines } from "../envs/jsonl.ts";
 import type { ChatModel } from "../model/chat.ts";
 import { checkDemos, EpisodeOrder, type RunData } from "./data.ts";
-import { type Imitated, TaughtDecisions } from "./decisions.ts";
 import { DemoPlayer, imitatedOf } from "./demo-player.ts";
 import { DemoThreads } from "./demo-threads.ts";
 import type { Recipe } from "./recipe.ts";
 import { type SequenceLayout, sequencesOf, sftBatch } from "./sft.ts";
+import { type Imitated, TaughtDecisions } from "./taught-decisions.ts";
 import { MAX_SKIPPED, scheduled } from "./update.ts";
 
 export type WarmStartOptions = {

@@ -11,6 +11,7 @@ import { NumpyRandom } from "../../core/random-numpy.ts";
 import { mixSeed } from "../../core/seed.ts";
 import { readWeights, saveFolder } from "../../model/folder.ts";
 import { readSafetensors, type Tensors, writeSafetensors } from "../../model/safetensors.ts";
+import { visionIds } from "../../model/vision-ids.ts";
 import type { JobOf, LearnerState, LoadedModel, ModelRef } from "./jobs.ts";
 import { ADAPTER_PREFIX, createAdapter, loadAdapter, saveAdapter } from "./lora.ts";
 import type { Models } from "./models.ts";
@@ -36,8 +37,8 @@ export async function loadModel(models: Models, job: JobOf<"load">): Promise<Loa
   await readBase(parameters, folder, config);
   const head = parameters.find(VALUE_HEAD) && parameters.view(VALUE_HEAD);
   if (head !== undefined && !(await readValueHead(head, folder))) initialValueHead(head, job.seed);
-  const padding = tokenizer.special.get("<|vision_pad|>");
-  const model = { config, folder, weights: parameters.buffer, maskedIds: padding === undefined ? [] : [padding] };
+  const maskedIds = visionIds(config.ids, tokenizer.special);
+  const model = { config, folder, weights: parameters.buffer, maskedIds };
   if (isAdapter) {
     if (job.lora !== undefined) {
       throw new ConfigError(

@@ -8,7 +8,7 @@ import { type Adapter, adapterLayout, createAdapter, loadAdapter, saveAdapter } 
 import { Network } from "./network.ts";
 import { Optimizer } from "./optimizer.ts";
 import { Arena, Tape } from "./tape.ts";
-import { noise, tinyBatch, tinyConfig, tinyParameters } from "./tiny.ts";
+import { noise, tinyBatch, tinyConfig, tinyParameters } from "./test-tiny.ts";
 
 const config = tinyConfig(2);
 const kernels = loadKernels();

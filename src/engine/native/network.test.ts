@@ -10,7 +10,7 @@ import { Network, type PackedBatch } from "./network.ts";
 import type { Parameters } from "./parameters.ts";
 import { tokenPositions } from "./positions.ts";
 import { Arena, Tape } from "./tape.ts";
-import { noise, tinyBatch, tinyConfig, tinyParameters } from "./tiny.ts";
+import { noise, tinyBatch, tinyConfig, tinyParameters } from "./test-tiny.ts";
 
 const kernelsOf = { reference: () => referenceKernels, compiled: loadKernels };
 

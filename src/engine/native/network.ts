@@ -6,6 +6,7 @@
  */
 import type { ModelConfig } from "../../model/config.ts";
 import { LANGUAGE_PREFIX, VISION_PREFIX } from "../../model/parameters.ts";
+import { visionIds } from "../../model/vision-ids.ts";
 import { EngineError } from "../errors.ts";
 import { type RowValues, rowValues, type TokenScores, tokenScores } from "./heads.ts";
 import type { F32, I32, Kernels } from "./kernels/api.ts";
@@ -50,7 +51,7 @@ export type NetworkOptions = {
   readonly head: Head;
   /** An adapter over frozen parameters. */
   readonly lora?: { readonly parameters: Parameters; readonly scaling: number };
-  /** Ids that can't be sampled beside those that config.json names (`<|vision_pad|>` has no place there). */
+  /** Ids that can't be sampled; absent: the vision ids that config.json names. */
   readonly maskedIds?: readonly number[];
 };
 
@@ -125,8 +126,7 @@ export class Network {
     this.head = options.head;
     this.trained = lora?.parameters ?? parameters;
     this.allowed = new Uint8Array(text.vocabSize).fill(1);
-    for (const id of [ids.imageToken, ids.videoToken, ids.visionStart, ids.visionEnd, ...(options.maskedIds ?? [])])
-      this.allowed[id] = 0;
+    for (const id of options.maskedIds ?? visionIds(ids)) this.allowed[id] = 0;
     this.#textRotary = new TextRotary(text.ropeTheta, text.headDim, text.mropeSection);
     this.#visionRotary = new VisionRotary(vision.ropeTheta, vision.hiddenSize / vision.heads);
 

@@ -6,7 +6,7 @@ import { loadKernels } from "./kernels/index.ts";
 import { referenceKernels } from "./kernels/reference.ts";
 import * as op from "./ops.ts";
 import { Arena, Tape, type Tensor } from "./tape.ts";
-import { noise } from "./tiny.ts";
+import { noise } from "./test-tiny.ts";
 
 /** A function of tensors and parameters as a number, and how to start its backward pass. */
 type Outcome = { readonly loss: number; readonly start: () => void };

@@ -9,7 +9,7 @@ import { loadKernels } from "./kernels/index.ts";
 import { referenceKernels } from "./kernels/reference.ts";
 import { clipScale, Optimizer, orthogonalize } from "./optimizer.ts";
 import { layOut, Parameters } from "./parameters.ts";
-import { noise } from "./tiny.ts";
+import { noise } from "./test-tiny.ts";
 
 const layout = layOut([
   { name: "wide", shape: [6, 10], group: "language", matrix: true, trainable: true },

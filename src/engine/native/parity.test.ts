@@ -15,7 +15,7 @@ import { type Adapter, createAdapter, loadAdapter, saveAdapter } from "./lora.ts
 import { Network, type PackedBatch, type PackedSequence } from "./network.ts";
 import { modelLayout, Parameters } from "./parameters.ts";
 import { Arena, Tape } from "./tape.ts";
-import { noise } from "./tiny.ts";
+import { noise } from "./test-tiny.ts";
 
 const found = (() => {
   try {

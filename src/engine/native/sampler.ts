@@ -3,11 +3,11 @@
  * encoded before its prompt is handed over.
  */
 import type { ModelInput } from "../../core/model-input.ts";
+import { checkSampling } from "../check-sampling.ts";
 import type { Datum, Sample, SampleContext, Sampler, SamplingParams, Scores } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { checkBatch, checkInput, checkSpan, own, runBatch, type Workshop } from "./batch.ts";
 import type { ModelRef, SampleSpan } from "./jobs.ts";
-import { checkSampling } from "./sampling.ts";
 
 /** Totals over all samplers of an engine. */
 export type TokenCounts = { cachedTokens: number; prefilledTokens: number; decodedTokens: number };

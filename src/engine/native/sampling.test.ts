@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import type { SamplingParams } from "../engine.ts";
-import { checkSampling, choose, likeliest } from "./sampling.ts";
+import { choose, likeliest } from "./sampling.ts";
 
 const base: SamplingParams = { maxTokens: 1, temperature: 1, seed: 0 };
 const probabilities = [0.05, 0.4, 0, 0.3, 0.15, 0.1];
@@ -63,20 +63,4 @@ describe("choose", () => {
     expect(choose(new Float32Array(3).fill(Number.NaN), 0, 3, base, 0.1).id).toBe(-1);
     expect(choose(new Float32Array(3).fill(Number.NaN), 0, 3, { ...base, temperature: 0 }, 0.1).id).toBe(-1);
   });
-});
-
-test("bad sampling options are named", () => {
-  for (const bad of [
-    { maxTokens: 0 },
-    { temperature: -1 },
-    { topK: 0 },
-    { topP: 0 },
-    { minP: 2 },
-    { seed: -1 },
-    { stopStrings: [""] },
-  ]) {
-    expect(() => checkSampling({ ...base, ...bad })).toThrow(
-      Object.keys(bad)[0] === "stopStrings" ? /stop string/ : new RegExp(Object.keys(bad)[0]!),
-    );
-  }
 });

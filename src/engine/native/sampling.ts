@@ -5,8 +5,6 @@
  * renormalised over what is left. Greedy choice (temperature 0) is no draw: it reports the log-probability at temperature 1.
  * Prompts are scored at the same temperature.
  */
-import { ConfigError } from "../../core/errors.ts";
-import { checkSeed } from "../../core/seed.ts";
 import type { SamplingParams } from "../engine.ts";
 import type { F32 } from "./kernels/api.ts";
 
@@ -14,31 +12,6 @@ import type { F32 } from "./kernels/api.ts";
 const FEW = 64;
 
 export type Choice = { readonly id: number; readonly logprob: number };
-
-/** Throws a ConfigError that names the option. */
-export function checkSampling(params: SamplingParams): void {
-  const { maxTokens, temperature, topK, topP, minP, topLogprobs, stopStrings } = params;
-  const rules: [boolean, string][] = [
-    [
-      Number.isSafeInteger(maxTokens) && maxTokens >= 1,
-      `maxTokens must be a whole number of at least 1, got ${maxTokens}`,
-    ],
-    [Number.isFinite(temperature) && temperature >= 0, `temperature must be 0 (greedy) or more, got ${temperature}`],
-    [
-      topK === undefined || (Number.isSafeInteger(topK) && topK >= 1),
-      `topK must be a whole number of at least 1, got ${topK}`,
-    ],
-    [topP === undefined || (topP > 0 && topP <= 1), `topP must be above 0 and at most 1, got ${topP}`],
-    [minP === undefined || (minP >= 0 && minP <= 1), `minP must be from 0 to 1, got ${minP}`],
-    [
-      topLogprobs === undefined || (Number.isSafeInteger(topLogprobs) && topLogprobs >= 0),
-      `topLogprobs must be a whole number, got ${topLogprobs}`,
-    ],
-    [stopStrings === undefined || stopStrings.every((text) => text !== ""), "a stop string can't be empty"],
-  ];
-  for (const [holds, message] of rules) if (!holds) throw new ConfigError(`Sampling: ${message}.`);
-  checkSeed(params.seed, "Sampling: the seed");
-}
 
 /** The temperature at which log-probabilities are computed and reported. */
 export function reportedTemperature(params: SamplingParams): number {

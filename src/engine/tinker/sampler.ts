@@ -2,10 +2,10 @@
 import { ConfigError, DataError } from "../../core/errors.ts";
 import type { ModelInput } from "../../core/model-input.ts";
 import type { SamplingClient, SamplingParams as WireParams } from "../../tinker/index.ts";
+import { checkSampling } from "../check-sampling.ts";
 import type { Datum, Sample, SampleContext, Sampler, SamplingParams, Scores } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { checkDatum } from "../losses.ts";
-import { checkSampling } from "../native/sampling.ts";
 import { inputOf } from "./convert.ts";
 import { asEngine, type TinkerServer } from "./server.ts";
 

@@ -1,10 +1,10 @@
 /** A sampler in the worker: a snapshot of weights that lives as long as the worker's process does. */
 import { DataError } from "../../core/errors.ts";
 import type { ModelInput } from "../../core/model-input.ts";
+import { checkSampling } from "../check-sampling.ts";
 import type { Datum, Sample, SampleContext, Sampler, SamplingParams, Scores, WeightOffer } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { checkDatum } from "../losses.ts";
-import { checkSampling } from "../native/sampling.ts";
 import type { Client, Pictures } from "./client.ts";
 import { type Body, datumBody, floats, inputBody, readSample, reviveError } from "./wire.ts";
 

@@ -106,15 +106,3 @@ function outline(
   if (ids.length === 0) throw new DataError("A model_input has at least one token.");
   return { ids: Int32Array.from(ids), places };
 }
-
-/** Placeholders of pictures and their brackets, which have no probability. */
-export function visionIds({ ids, tokenizer }: ChatFolder): Set<number> {
-  const padding = tokenizer.special.get("<|vision_pad|>");
-  return new Set([
-    ids.imageToken,
-    ids.videoToken,
-    ids.visionStart,
-    ids.visionEnd,
-    ...(padding === undefined ? [] : [padding]),
-  ]);
-}

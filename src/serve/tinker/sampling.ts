@@ -6,10 +6,11 @@ import { mixSeed } from "../../core/seed.ts";
 import type { Datum, Sample, SampleContext, Sampler, SamplingParams, TopLogprob } from "../../engine/engine.ts";
 import { HttpError } from "../../http/errors.ts";
 import type { ChatFolder } from "../../model/chat.ts";
+import { visionIds } from "../../model/vision-ids.ts";
 import { MOST_STOPS } from "../sampling.ts";
 import type { Outcome } from "./futures.ts";
 import { encodeSamples, type TargetScores } from "./messages.ts";
-import { type PromptShop, promptsOf, visionIds } from "./prompt.ts";
+import { type PromptShop, promptsOf } from "./prompt.ts";
 import { type SampleRequest, seedOf, type TargetTensor } from "./schemas.ts";
 import type { Sequences } from "./sequences.ts";
 
@@ -162,7 +163,7 @@ async function alongPrompt<T>(
   chat: ChatFolder,
   look: (sample: (params: SamplingParams) => Promise<Sample>, at: number) => Promise<T>,
 ): Promise<(T | undefined)[]> {
-  const vision = visionIds(chat);
+  const vision = new Set(visionIds(chat.ids, chat.tokenizer.special));
   const rows: (T | undefined)[] = [];
   try {
     for (let at = 1; at < ids.length; at++) {
@@ -192,7 +193,7 @@ async function scoreTargets(
   if (rows > input.ids.length || shape.length > 2 || !fits) {
     throw new DataError(`target_prompt_logprobs of [${shape}] does not fit a prompt of ${input.ids.length}.`);
   }
-  const vision = visionIds(chat);
+  const vision = new Set(visionIds(chat.ids, chat.tokenizer.special));
   const from = (row: number) => (sparse ? (sparse.starts[row] as number) : row * width);
   const most = Math.max(0, ...Array.from({ length: rows }, (_, row) => from(row + 1) - from(row)));
   if (most > MOST_TARGETS)
@@ -222,7 +223,7 @@ async function score(
   last: number | undefined,
 ): Promise<Float32Array> {
   const { length } = input.ids;
-  const vision = visionIds(chat);
+  const vision = new Set(visionIds(chat.ids, chat.tokenizer.special));
   const targets = Int32Array.from(input.ids, (_, i) => {
     const next = input.ids[i + 1];
     return next === undefined || vision.has(next) ? -1 : next;

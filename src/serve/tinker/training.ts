@@ -9,6 +9,7 @@ import type { ModelInput } from "../../core/model-input.ts";
 import type { Datum, Engine, Learner, LoraSpec, OptimizerParams } from "../../engine/engine.ts";
 import { type PolicyLoss, policyLoss } from "../../engine/losses.ts";
 import type { ChatFolder } from "../../model/chat.ts";
+import { visionIds } from "../../model/vision-ids.ts";
 import type { Desk } from "../desk.ts";
 import { findCheckpoint } from "./find.ts";
 import { failure, type Outcome } from "./futures.ts";
@@ -24,7 +25,7 @@ import {
 } from "./journal.ts";
 import { expandDatum, joinColumns, lossOf } from "./losses.ts";
 import { decodeForwardBackward, encodeForwardBackward, type ForwardBackwardRequest } from "./messages.ts";
-import { promptsOf, visionIds } from "./prompt.ts";
+import { promptsOf } from "./prompt.ts";
 import type { Samplers } from "./samplers.ts";
 import type { LoadRequest, OptimRequest, SaveRequest } from "./schemas.ts";
 
@@ -149,7 +150,7 @@ export class TrainedModel {
     const { chat, desk } = this.#shop;
     const request = decodeForwardBackward(body);
     const loss = lossOf(request.loss, request.config);
-    const vision = visionIds(chat);
+    const vision = new Set(visionIds(chat.ids, chat.tokenizer.special));
     const chunks = request.data.map((datum) => datum.chunks);
     const { prompts, release } = await promptsOf(chunks, { chat, desk, contextLength: chat.maxPositions });
     try {

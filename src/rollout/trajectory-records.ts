@@ -2,11 +2,25 @@
 import type { Image } from "../core/image.ts";
 import { imagesOf, type Message } from "../core/message.ts";
 import { nameOf } from "../core/model-input.ts";
-import { rangeOf } from "../core/range.ts";
+import { rangeOf } from "../core/numbers.ts";
 import { playedWords } from "../envs/env.ts";
-import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import { numbers, type TokensRecord, type TrajectoryRecord, type TurnRecord } from "../run/trajectories.ts";
-import type { SequenceCredit } from "./update.ts";
+import type { Sequence, Trajectory } from "./trajectory.ts";
+
+/** What training made of a sequence: arrays and positions are aligned to ids. */
+export type SequenceCredit = {
+  readonly advantages: Float32Array;
+  /** What the learner saw when it first met the sequence; absent while only the critic learned. */
+  readonly seen?: {
+    readonly logprobs: Float32Array;
+    /** Hashes of the pixels it had, where the engine tells. */
+    readonly pictures?: readonly string[];
+    /** Updates that this step had made by then: with none before it, whatever differs from the sampler is drift. */
+    readonly updatesBefore: number;
+  };
+  /** Tokens whose ratio met a bound of the loss in any epoch; absent where the loss has none. */
+  readonly clipped?: ReadonlySet<number>;
+};
 
 export type RecordContext = {
   readonly split: TrajectoryRecord["split"];

@@ -1,95 +1,19 @@
 /**
- * Whether a model decides as the oracle would, apart from all that it says around it: by distance to the goal, by turn, and by the number of ways to go.
- * In a warm start it is the probability that the model gives the oracle's actions where they are taught, read off the batch that is trained anyway; in an evaluation the share of
- * turns whose actions were as good as the oracle's, found by playing the episodes again beside it.
+ * Whether a model decides as the oracle would, apart from everything else that it says: by distance to the goal, by turn, and by the number of ways to go.
+ * An evaluation plays its episodes again beside the oracle and counts the turns whose actions were as good.
  */
+import { grouped, mean } from "../core/numbers.ts";
 import { bucketOf, type Decision, decisionIn } from "../envs/decisions.ts";
 import type { Env } from "../envs/env.ts";
-import type { Span } from "../envs/protocol.ts";
 import { makeEnv } from "../envs/registry.ts";
 import type { EnvRef, EvaluationEntry } from "../envs/sources.ts";
 import { WorldEnv } from "../envs/world-env.ts";
-import type { ChatModel } from "../model/chat.ts";
-import { within } from "../rollout/deadline.ts";
-import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
-import { shiftRight } from "./batch.ts";
-import { grouped } from "./measure.ts";
-
-/** A decision that a demonstration teaches. */
-export type TaughtDecision = Decision & {
-  readonly turn: number;
-  /** Where its actions stand in the reply, and how many there are. */
-  readonly span: Span;
-  readonly actions: number;
-};
-
-/** The decision that the world stands before, where `taught` is the oracle's reply. */
-export async function taughtDecision(env: WorldEnv, taught: string, turn: number): Promise<TaughtDecision | undefined> {
-  const decision = await decisionIn(env.world);
-  const { span, actions } = env.protocol.parse(taught, env.world.actions);
-  if (decision === undefined || span === undefined) return undefined;
-  const { plan: _, ...rest } = decision;
-  return { ...rest, turn, span, actions: actions.length };
-}
-
-/** A sequence that is imitated, with the decisions of its turns. */
-export type Imitated = { readonly sequence: Sequence; readonly decisions: readonly TaughtDecision[] };
+import { within } from "./deadline.ts";
+import type { Trajectory } from "./trajectory.ts";
 
 /** `turn` counts from 0; `score` is 0 to 1. */
 export type ScoredDecision = Pick<Decision, "distance" | "ways"> & { readonly turn: number; readonly score: number };
 
-/** `outputs`: what the learner's forward said of each sequence, aligned to predictions. */
-export class TaughtDecisions {
-  readonly #renderer: ChatModel["renderer"];
-  /** Replies of demonstrations are few; where the actions' ids stand is found once for each. */
-  readonly #places = new Map<string, Span>();
-
-  constructor({ renderer }: Pick<ChatModel, "renderer">) {
-    this.#renderer = renderer;
-  }
-
-  metrics(imitated: readonly Imitated[], outputs: readonly Float32Array[]): Record<string, number> {
-    const scored: ScoredDecision[] = [];
-    const nats: number[] = [];
-    const chances: number[] = [];
-    for (const [i, { sequence, decisions }] of imitated.entries()) {
-      if (decisions.length === 0) continue;
-      const logprobs = shiftRight(outputs[i] as Float32Array);
-      for (const { turn, start, end } of sequence.replies) {
-        const decision = sequence.sampled[start] === 1 ? decisions.find((one) => one.turn === turn) : undefined;
-        if (decision === undefined) continue;
-        const [from, to] = this.#place(sequence.ids.subarray(start, end), decision.span);
-        const logprob = logprobs.subarray(start + from, start + to).reduce((sum, value) => sum + value, 0);
-        scored.push({ ...decision, score: Math.exp(logprob) });
-        nats.push(-logprob);
-        if (decision.actions === 1 && decision.choices) chances.push(Math.log(decision.choices));
-      }
-    }
-    if (scored.length === 0) return {};
-    return {
-      "decisions/nll": mean(nats),
-      // The mean over the same decisions, or none: half a yardstick misleads.
-      ...(chances.length === scored.length && { "decisions/chance": mean(chances) }),
-      ...decisionMetrics("probability", decisionFigures(scored)),
-    };
-  }
-
-  /** The ids of a reply that write `span`. */
-  #place(ids: Int32Array, span: Span): Span {
-    const key = `${span.join()} ${ids.join()}`;
-    const known = this.#places.get(key);
-    if (known !== undefined) return known;
-    const { offsets } = this.#renderer.decode(ids);
-    const from = offsets.findIndex((offset) => offset > span[0]);
-    const last = offsets.findIndex((offset) => offset >= span[1]);
-    const place: Span = [Math.max(0, from), last < 0 ? ids.length : last + 1];
-    if (this.#places.size >= MOST_PLACES) this.#places.clear();
-    this.#places.set(key, place);
-    return place;
-  }
-}
-
-const MOST_PLACES = 4096;
 /** Episodes of an entry that are played again beside the oracle. */
 const MOST_EPISODES = 64;
 /** Most milliseconds for one of them. */
@@ -202,5 +126,3 @@ export function decisionMetrics(
   }
   return metrics;
 }
-
-const mean = (numbers: readonly number[]) => numbers.reduce((sum, value) => sum + value, 0) / numbers.length;

@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DataError } from "../core/errors.ts";
-import { resolveRecipe } from "./recipe.ts";
+import { trainedBy } from "../train/model-folder.ts";
+import { resolveRecipe } from "../train/recipe.ts";
 import { readTrained, shippedModel, shippedModels, writeTrained } from "./trained.ts";
 
 let folder: string;
@@ -24,7 +25,7 @@ test("a trained folder tells its environments with their options, its sampling a
     history: 2,
     optimizer: { learningRate: 1e-3 },
   });
-  await writeTrained(folder, recipe);
+  await writeTrained(folder, trainedBy(recipe));
   expect(await readTrained(folder)).toEqual({
     recipe: "mine",
     envs: [lake, { env: "sokoban", options: {} }],

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { rangeOf } from "./range.ts";
+import { rangeOf } from "./numbers.ts";
 
 test("the smallest and largest of more numbers than a call takes as arguments", () => {
   const many = Float32Array.from({ length: 500_000 }, (_, i) => (i * 7919) % 500_000);

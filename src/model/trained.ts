@@ -1,5 +1,5 @@
 /**
- * What a trained folder knows about itself: the environments it was trained on with their options, and how it was asked. A model that learned short replies about small pictures is
+ * What a trained folder knows about itself: the environments it was trained on with their options, and how it was asked. A model that learned short replies about small images is
  * lost without them, so the trainer leaves `saccade.json` beside the weights, and `saccade play` and `saccade eval` read it.
  */
 import { existsSync, readdirSync } from "node:fs";
@@ -8,7 +8,6 @@ import { join } from "node:path";
 import { z } from "zod";
 import { DataError, errorMessage } from "../core/errors.ts";
 import { packageFolder } from "../core/package-folder.ts";
-import type { Recipe } from "./recipe.ts";
 
 const FILE = "saccade.json";
 
@@ -21,21 +20,9 @@ const trained = z.strictObject({
 });
 export type Trained = z.output<typeof trained>;
 
-export async function writeTrained(folder: string, recipe: Recipe): Promise<void> {
-  const { temperature, maxTokens } = recipe.sampling;
-  const found: Trained = {
-    recipe: recipe.name,
-    envs: recipe.envs.flatMap((source) => ("env" in source && !("records" in source) ? [envOf(source)] : [])),
-    sampling: { temperature, maxTokens },
-    ...(recipe.turns === "split" && { history: recipe.history }),
-  };
-  await writeFile(join(folder, FILE), `${JSON.stringify(found, null, 2)}\n`);
+export async function writeTrained(folder: string, trained: Trained): Promise<void> {
+  await writeFile(join(folder, FILE), `${JSON.stringify(trained, null, 2)}\n`);
 }
-
-const envOf = ({ env, options = {} }: { env: string; options?: Record<string, unknown> | undefined }) => ({
-  env,
-  options,
-});
 
 /** Undefined: the folder was not trained here. */
 export async function readTrained(folder: string): Promise<Trained | undefined> {
