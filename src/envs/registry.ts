@@ -117,7 +117,7 @@ function checkEnv(env: Env, name: string): Env {
 const protocolSchema = z.union([
   z.string(),
   z.looseObject({ name: z.string() }),
-  z.custom<Protocol>((value) => typeof (value as Protocol | null)?.parse === "function"),
+  z.custom<Protocol>((value) => typeof (value as Protocol | null)?.parse === "function").meta({ title: "Protocol" }),
 ]);
 
 const formatRewardSchema = z.discriminatedUnion("kind", [
@@ -160,7 +160,10 @@ const envOptionsShape = {
     .optional()
     .describe("Shrink frames so that their long side has at most this many pixels. VisGym's evaluation uses 336."),
   worldModel: z
-    .strictObject({ state: z.number().default(0), transition: z.number().default(0) })
+    .strictObject({
+      state: z.number().default(0).describe("Reward for a complete, true description of the current state."),
+      transition: z.number().default(0).describe("Reward for a complete, true prediction of the next state."),
+    })
     .optional()
     .describe("Pay for true descriptions of the state and of what an action changes."),
 };

@@ -32,10 +32,14 @@ const options = z.strictObject({
   folder: z.string().optional().describe("Folder of SVG files to copy instead of the built-in icons."),
   threshold: z.number().min(0).max(1).default(0.9).describe("Score from which the episode ends as a success."),
   weights: z
-    .strictObject({ structure: weight.default(0.3), colour: weight.default(0.3), scales: weight.default(0.4) })
+    .strictObject({
+      structure: weight.default(0.3).describe("Edges."),
+      colour: weight.default(0.3).describe("Colours."),
+      scales: weight.default(0.4).describe("Structural similarity over several scales."),
+    })
     .prefault({})
     .refine(({ structure, colour, scales }) => structure + colour + scales > 0, "must not all be 0")
-    .describe("Weights of edges (`structure`), colours (`colour`) and multi-scale similarity (`scales`) in the score."),
+    .describe("Weights of the parts of the score."),
   maxLength: z.int().min(100).max(16000).default(12000).describe("Longest document that is read, in characters."),
 });
 
