@@ -87,7 +87,7 @@ async function worldFacts(definition: WorldDefinition): Promise<string> {
       ? `up to ${maxActions} ${maxActions === 1 ? "action" : "actions"} a turn`
       : "",
     `oracle: ${oracle ? "yes" : "no"}`,
-    `[world-model rewards](../guide/world-model.md): ${facts ? "yes" : "no"}`,
+    `[world-model rewards](../guide/world-modelling.md): ${facts ? "yes" : "no"}`,
     variants === undefined
       ? ""
       : `variants: ${Object.keys(variants)
