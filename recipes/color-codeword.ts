@@ -28,6 +28,8 @@ export default defineRecipe({
   loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28 },
   optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
   evaluate: { every: 20 },
+  teaches: "remember three colours over three frames (GRPO)",
+  needs: { hardware: "2 CPU cores", time: "3 minutes" },
   expect:
     "1,024 held-out codes, seed 0: 0.86 sampled and 1.00 greedy after the warm start, 0.96 and 1.00 after 80 steps; random play 0.015",
 });

@@ -9,6 +9,8 @@ export default vagen(
   {
     engine: { name: "torch", processes: 2, packTokens: 8192, checkpointing: true },
     filters: [{ name: "reward-variance-top-p", topP: 0.9 }],
+    teaches: "cross a frozen lake, thinking aloud (GRPO with a filter)",
+    needs: { hardware: "2 GPUs of 80 GB" },
     expect: "not yet run here. VAGEN reports a success of 0.14 before and 0.57 after (GRPO with masks)",
   },
 );

@@ -45,6 +45,8 @@ export default defineRecipe({
   optimizer: { name: "muon", learningRate: 0.0015, adamLearningRate: 0.0003 },
   schedule: { name: "cosine", floor: 0.1 },
   evaluate: { every: 40 },
+  teaches: "cross a frozen lake, several moves a turn (GRPO with a filter)",
+  needs: { hardware: "1 CPU core", time: "9 minutes" },
   expect:
     "512 held-out lakes, seed 0: 0.75 sampled and 0.90 greedy after the warm start, 0.87 and 0.92 after 120 steps; random play 0.03",
 });

@@ -6,5 +6,9 @@ import { vagen } from "./parts/vagen.ts";
 export default vagen(
   "frozen-lake-ppo-3b",
   { world: "frozen_lake", algorithm: "ppo", model: "Qwen2.5-VL-3B" },
-  { expect: "not yet run here. VAGEN reports a success of 0.14 before and 0.68 after, thinking freely" },
+  {
+    teaches: "cross a frozen lake, thinking aloud (PPO)",
+    needs: { hardware: "4 GPUs of 80 GB" },
+    expect: "not yet run here. VAGEN reports a success of 0.14 before and 0.68 after, thinking freely",
+  },
 );

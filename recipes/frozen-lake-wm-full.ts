@@ -4,6 +4,7 @@ import { worldModelling } from "./parts/world-modelling.ts";
 export default worldModelling("frozen_lake", "both", {
   name: "frozen-lake-wm-full",
   advantage: { name: "bi-level-gae", turnGamma: 0.95, whiten: true },
+  teaches: "cross a frozen lake, describing and predicting (PPO, bi-level GAE)",
   expect:
     "0.11 after the warm start and 0.12 at the end of 1.2 and 0.36 million tokens, fewer than its own, three seeds (npm run bench -- world-model); not yet run to its own end. VAGEN reports a success of 0.74 for its 3B model, on other boards and prompts",
 });

@@ -40,6 +40,8 @@ export default defineRecipe({
   optimizer: { name: "muon", learningRate: 0.002, adamLearningRate: 0.0004 },
   evaluate: { every: 25, seeds: [1_000_000_000, 1_000_000_511] },
   sight: { every: 25, episodes: 256 },
+  teaches: "read an angle in a diagram, with a tool that scores tries (GRPO)",
+  needs: { hardware: "2 CPU cores", time: "25 minutes" },
   expect:
     "512 problems: sampled .43 after the warm start, .94 after 50 steps (greedy .75, .98); first tries .62, second .84; grey diagrams .10",
 });

@@ -6,5 +6,9 @@ import { vagen } from "./parts/vagen.ts";
 export default vagen(
   "sokoban-grpo-4b",
   { world: "sokoban", algorithm: "grpo", model: "Qwen3-VL-4B" },
-  { expect: "not yet run here; VAGEN publishes no figure" },
+  {
+    teaches: "push a box onto its target, thinking aloud (GRPO)",
+    needs: { hardware: "4 GPUs of 80 GB" },
+    expect: "not yet run here; VAGEN publishes no figure",
+  },
 );

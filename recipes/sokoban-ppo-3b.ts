@@ -6,5 +6,9 @@ import { vagen } from "./parts/vagen.ts";
 export default vagen(
   "sokoban-ppo-3b",
   { world: "sokoban", algorithm: "ppo", model: "Qwen2.5-VL-3B" },
-  { expect: "not yet run here. VAGEN reports a success of 0.14 before and 0.57 after, thinking freely" },
+  {
+    teaches: "push a box onto its target, thinking aloud (PPO)",
+    needs: { hardware: "4 GPUs of 80 GB" },
+    expect: "not yet run here. VAGEN reports a success of 0.14 before and 0.57 after, thinking freely",
+  },
 );

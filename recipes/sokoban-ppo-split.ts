@@ -47,6 +47,8 @@ export default defineRecipe({
   loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.2, dualClip: 3 },
   optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
   evaluate: { every: 20 },
+  teaches: "push a box onto its target, each turn a sequence (PPO)",
+  needs: { hardware: "2 CPU cores" },
   expect:
     "at a quarter of its warm start and 40 steps of 64 episodes 0.63 → 0.84 sampled, mean of three seeds (docs/results.md). VAGEN reports a success of 0.38 for PPO over turns with its 3B model",
 });

@@ -16,7 +16,7 @@ async function start(): Promise<number> {
   }
   const folder = mkdtempSync(join(tmpdir(), "saccade-hostile-"));
   await writeRun(join(folder, "small"));
-  return (await startViewer({ folder, host: "0.0.0.0", token: key })).port;
+  return (await startViewer({ folder, host: "0.0.0.0", key: key })).port;
 }
 
 process.on("disconnect", () => process.exit());

@@ -51,7 +51,7 @@ describe("the packed tarball in an empty project", () => {
       terminated: true,
     });
     expect(statSync(join(folder, "catch.gif")).size).toBeGreaterThan(200);
-    const demos = saccade("demos", "./catch.ts", "--episodes", "3", "--out", "catch.jsonl");
+    const demos = saccade("data", "demos", "./catch.ts", "--episodes", "3", "--out", "catch.jsonl");
     expect(demos.status).toBe(0);
     expect(readFileSync(join(folder, "catch.jsonl"), "utf8").trim().split("\n")).toHaveLength(3);
   });

@@ -1,6 +1,6 @@
 /**
  * Builds the viewer's front end into dist/web: index.html, one script, one style sheet, under names that do not change, so that the
- * server can hand them out and `--export` can put them into one file. `npm run build`.
+ * server can hand them out and `saccade run pack` can put them into one file. `npm run build`.
  */
 import { defineConfig } from "vite";
 

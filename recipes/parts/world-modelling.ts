@@ -14,6 +14,15 @@ const ROOMS = {
   sokoban: { options: { minSolution: 2, cellSize: 16, maxActions: 1, maxTurns: 6 }, maxTokens: 44 },
 } as const;
 
+const TASKS = { frozen_lake: "cross a frozen lake", sokoban: "push a box onto its target" };
+const WORDS = {
+  none: "saying nothing else",
+  free: "thinking first",
+  state: "describing what it sees",
+  transition: "predicting what follows",
+  both: "describing and predicting",
+};
+
 /** What a description that is wholly right is paid; solving pays 1. */
 const PAY = 0.05;
 
@@ -60,6 +69,8 @@ export function worldModelling(world: World, strategy: Strategy, changes: Partia
     loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.2, dualClip: 3, entropy: 0.003 },
     optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
     evaluate: { every: 40 },
+    teaches: `${TASKS[world]}, ${WORDS[strategy]} (PPO)`,
+    needs: { hardware: "2 CPU cores" },
     expect: "not yet run to its end here",
     ...changes,
   });

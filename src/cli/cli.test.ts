@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { makeWorldEnv, readDemos, readTickets, WorldEnv } from "../envs/index.ts";
+import { recipeNames } from "../train/index.ts";
 import { Progress, parseSettings } from "./common.ts";
 import { demosCommand } from "./demos.ts";
 import { sftRecipe } from "./sft.ts";
@@ -101,15 +102,19 @@ export default defineEnv({ id: "evil", summary: "", create: () => ({
   });
 });
 
-describe("saccade demos", () => {
+describe("saccade data demos", () => {
   test("writes conversations that read back with their frames, and resumes a file that was cut", async () => {
-    const whole = saccade(["demos", "sokoban", "--episodes", "6", "--out", "whole.jsonl", "--seed", "20"]);
+    const whole = saccade(["data", "demos", "sokoban", "--episodes", "6", "--out", "whole.jsonl", "--seed", "20"]);
     expect(whole.status).toBe(0);
     const expected = readFileSync(join(folder, "whole.jsonl"), "utf8");
-    expect(saccade(["demos", "sokoban", "--episodes", "3", "--out", "cut.jsonl", "--seed", "20"]).status).toBe(0);
+    expect(saccade(["data", "demos", "sokoban", "--episodes", "3", "--out", "cut.jsonl", "--seed", "20"]).status).toBe(
+      0,
+    );
     truncateSync(join(folder, "cut.jsonl"), readFileSync(join(folder, "cut.jsonl")).length - 40);
-    expect(saccade(["demos", "sokoban", "--episodes", "6", "--out", "cut.jsonl", "--seed", "20"]).status).toBe(2);
-    const resumed = ["demos", "sokoban", "--episodes", "6", "--out", "cut.jsonl", "--seed", "20", "--resume"];
+    expect(saccade(["data", "demos", "sokoban", "--episodes", "6", "--out", "cut.jsonl", "--seed", "20"]).status).toBe(
+      2,
+    );
+    const resumed = ["data", "demos", "sokoban", "--episodes", "6", "--out", "cut.jsonl", "--seed", "20", "--resume"];
     expect(saccade(resumed).status).toBe(0);
     expect(readFileSync(join(folder, "cut.jsonl"), "utf8")).toBe(expected.replaceAll("whole.frames", "cut.frames"));
 
@@ -125,22 +130,33 @@ describe("saccade demos", () => {
   });
 
   test("embeds frames as data URIs on request", async () => {
-    expect(saccade(["demos", "maze_2d/easy", "--episodes", "1", "--out", "e.jsonl", "--embed"]).status).toBe(0);
+    expect(saccade(["data", "demos", "maze_2d/easy", "--episodes", "1", "--out", "e.jsonl", "--embed"]).status).toBe(0);
     expect(existsSync(join(folder, "e.frames"))).toBe(false);
     for await (const demo of readDemos(join(folder, "e.jsonl")))
       expect(demo.messages[0]?.content[1]?.type).toBe("image");
   });
 });
 
-describe("saccade tickets", () => {
+describe("saccade data tickets", () => {
   test("gives validation rows fixed seeds and training rows none", async () => {
     expect(
-      saccade(["tickets", "maze_2d/easy", "--rows", "4", "--split", "val", "--seed", "100", "--out", "val.jsonl"])
-        .status,
+      saccade([
+        "data",
+        "tickets",
+        "maze_2d/easy",
+        "--rows",
+        "4",
+        "--split",
+        "val",
+        "--seed",
+        "100",
+        "--out",
+        "val.jsonl",
+      ]).status,
     ).toBe(0);
-    expect(saccade(["tickets", "maze_2d/easy", "--rows", "2", "--split", "train", "--out", "train.jsonl"]).status).toBe(
-      0,
-    );
+    expect(
+      saccade(["data", "tickets", "maze_2d/easy", "--rows", "2", "--split", "train", "--out", "train.jsonl"]).status,
+    ).toBe(0);
     expect((await readTickets(join(folder, "val.jsonl"))).map((ticket) => ticket.seed)).toEqual([100, 101, 102, 103]);
     expect((await readTickets(join(folder, "train.jsonl"))).map((ticket) => ticket.seed)).toEqual([
       undefined,
@@ -150,7 +166,17 @@ describe("saccade tickets", () => {
 
   test("never overwrites a file", () => {
     writeFileSync(join(folder, "mine.jsonl"), "precious");
-    const { status, stderr } = saccade(["tickets", "sokoban", "--rows", "1", "--split", "val", "--out", "mine.jsonl"]);
+    const { status, stderr } = saccade([
+      "data",
+      "tickets",
+      "sokoban",
+      "--rows",
+      "1",
+      "--split",
+      "val",
+      "--out",
+      "mine.jsonl",
+    ]);
     expect(status).toBe(2);
     expect(stderr).toContain("exists already");
     expect(readFileSync(join(folder, "mine.jsonl"), "utf8")).toBe("precious");
@@ -162,8 +188,10 @@ describe("saccade", () => {
     ["--help"],
     ["envs", "--help"],
     ["play", "--help"],
-    ["demos", "--help"],
-    ["tickets", "--help"],
+    ["data", "demos", "--help"],
+    ["data", "tickets", "--help"],
+    ["recipes", "--help"],
+    ["run", "--help"],
     ["doctor", "--help"],
   ])("%s %s explains itself with exit code 0", (...args) => {
     const { status, stdout } = saccade(args);
@@ -227,7 +255,7 @@ describe("saccade vllm", () => {
   test("start says what is missing in one line", () => {
     const nowhere = saccade(["vllm", "start", "nowhere"]);
     expect(nowhere.status).not.toBe(0);
-    expect(nowhere.stderr).toMatch(/no folder nowhere/);
+    expect(nowhere.stderr).toMatch(/no model in nowhere/);
     const none = saccade([
       "vllm",
       "start",
@@ -238,5 +266,21 @@ describe("saccade vllm", () => {
     expect(none.status).not.toBe(0);
     expect(none.stderr.trim().split("\n").length).toBe(1);
     expect(none.stderr).toMatch(/no Python that runs/);
+  });
+});
+
+describe("saccade recipes", () => {
+  test("says what each recipe teaches and needs, in 80 columns", () => {
+    const { status, stdout } = saccade(["recipes"]);
+    expect(status).toBe(0);
+    for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+    expect(stdout).toMatch(/^quickstart +cross a frozen lake.*\n +2 CPU cores, 5 minutes$/m);
+  });
+
+  test("--json has every recipe with its fields", () => {
+    const recipes = JSON.parse(saccade(["recipes", "--json"]).stdout) as Record<string, string>[];
+    expect(recipes.map(({ name }) => name)).toEqual(recipeNames());
+    for (const { teaches, hardware } of recipes)
+      expect([teaches, hardware]).toEqual([expect.stringMatching(/\w/), expect.stringMatching(/\w/)]);
   });
 });

@@ -1,5 +1,5 @@
 /** What the commands share: `--set` options, numbers, exit codes, and a progress line. */
-import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { ConfigError } from "../core/index.ts";
 import { checkEntry, checkSettingName } from "../core/settings.ts";
@@ -82,6 +82,19 @@ export function checkWritable(file: string, flag: string): void {
 
 export function isFolder(path: string): boolean {
   return existsSync(path) && statSync(path).isDirectory();
+}
+
+/** Keys are never arguments: other people on the machine can read those. */
+export const API_KEY_FLAG = "--api-key-file <file>";
+
+/** The key that a server asks for: the file's, else `SACCADE_API_KEY`; undefined: none. */
+export function readApiKey(file: string | undefined): string | undefined {
+  if (file === undefined) return process.env.SACCADE_API_KEY || undefined;
+  try {
+    return readFileSync(file, "utf8").trim();
+  } catch {
+    throw new ConfigError(`--api-key-file: ${file} can't be read.`);
+  }
 }
 
 /** The options of an environment as the shared flags give them. */

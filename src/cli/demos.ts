@@ -1,4 +1,4 @@
-/** `saccade demos`: oracle conversations for supervised training. Interrupted, it goes on where it stopped. */
+/** `saccade data demos`: oracle conversations for supervised training. Interrupted, it goes on where it stopped. */
 import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import { ConfigError } from "../core/index.ts";

@@ -45,11 +45,12 @@ describe("An error is one line", () => {
     ["a folder for a recipe", 2, /no recipe ".\/empty"/, "train", "./empty"],
     ["a recipe that can't be read", 2, /broken.ts could not be loaded/, "train", "./broken.ts"],
     ["an unknown recipe", 2, /no recipe "nope"/, "train", "nope"],
-    ["curves of what is no run", 2, /empty is no run folder/, "plot", "empty"],
+    ["curves of what is no run", 2, /empty is not a run folder/, "run", "plot", "empty"],
     [
       "curves of a metric that a run has not",
       2,
       /run has no eval\/none. It has: eval\/success\./,
+      "run",
       "plot",
       "run",
       "--metrics",
@@ -70,6 +71,7 @@ describe("An error is one line", () => {
       "tickets in no folder",
       2,
       /--out no\/t.jsonl/,
+      "data",
       "tickets",
       "frozen_lake",
       "--rows",
@@ -79,8 +81,19 @@ describe("An error is one line", () => {
       "--out",
       "no/t.jsonl",
     ],
-    ["demos in no folder", 2, /--out no\/d.jsonl/, "demos", "frozen_lake", "--episodes", "1", "--out", "no/d.jsonl"],
-    ["a page in no folder", 2, /--export no\/x.html/, "view", "empty", "--export", "no/x.html"],
+    [
+      "demos in no folder",
+      2,
+      /--out no\/d.jsonl/,
+      "data",
+      "demos",
+      "frozen_lake",
+      "--episodes",
+      "1",
+      "--out",
+      "no/d.jsonl",
+    ],
+    ["a page in no folder", 2, /--out no\/x.html/, "run", "pack", "empty", "--out", "no/x.html"],
     [
       "a run inside a file",
       1,
@@ -111,7 +124,7 @@ describe("An error is one line", () => {
     ["demonstrations that are none", 1, /d.jsonl:1: not JSON/, "sft", "preset:nano", "--data", "d.jsonl"],
     ["no folder of runs", 2, /There is no folder nope/, "runs", "nope"],
     ["no folder to view", 2, /There is no folder nope/, "view", "nope"],
-    ["no model to upload", 2, /There is no model in/, "upload", "nope", "me/x", "--token", "hf_x"],
+    ["no model to upload", 2, /There is no model in/, "run", "upload", "nope", "me/x"],
     ["no model to evaluate", 2, /There is no model "nope"/, "eval", "nope", "--env", "frozen_lake", "--seeds", "0"],
     ["a wrong number", 2, /--seed takes a whole number/, "play", "frozen_lake", "--seed", "x"],
   ])("%s: exit code %i", (_, code, said, ...args) => {
@@ -166,9 +179,24 @@ describe("Wrong usage", () => {
     }
   });
 
-  test("view says of a short token that one is made up when it is left out", async () => {
-    const view = viewCommand().exitOverride().parseAsync(["--token", "short"], { from: "user" });
-    await expect(view).rejects.toThrow("--token takes at least 16 characters; leave it out");
+  test("view refuses a short key", async () => {
+    const file = join(folder, "short-key");
+    writeFileSync(file, "short\n");
+    const view = viewCommand().exitOverride().parseAsync([folder, "--api-key-file", file], { from: "user" });
+    await expect(view).rejects.toThrow("A key (--api-key-file or SACCADE_API_KEY) has at least 16 characters.");
+  });
+
+  test.each([
+    ["demos", "data demos"],
+    ["upload", "run upload"],
+    ["trian", "train"],
+    ["polt", "run plot"],
+  ])("an unknown command names the nearest: %s, %s", (called, near) => {
+    const { status, stderr, stdout } = saccade(called);
+    expect({ status, stdout }).toEqual({ status: EXIT.usage, stdout: "" });
+    expect(stderr).toBe(
+      `saccade: There is no command "${called}". Did you mean: saccade ${near}? saccade --help lists the commands.\n`,
+    );
   });
 });
 

@@ -1,4 +1,4 @@
-/** `saccade plot`: curves of runs as a PNG, for reports and reviews; `saccade view` shows the same in a browser. */
+/** `saccade run plot`: curves of runs as a PNG, for reports and reviews; `saccade view` shows the same in a browser. */
 import { writeFile } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 import { Command } from "commander";
@@ -16,14 +16,14 @@ export function plotCommand(): Command {
     .argument("<runs...>", "run folders")
     .option("--metrics <names>", "what to draw, comma-separated", DEFAULT_METRICS)
     .option("--title <text>", "above the curves (default: the runs' names)")
-    .option("--out <file>", "the picture", "curve.png")
+    .option("--out <file>", "the PNG to write", "curve.png")
     .action(async (folders: string[], flags: { metrics: string; title?: string; out: string }) => {
       const names = flags.metrics.split(",").map((name) => name.trim());
       const curves: Curve[] = [];
       const levels = new Map<string, Level>();
       for (const folder of folders) {
         if (!(await isRun(folder)))
-          throw new ConfigError(`${folder} is no run folder; saccade runs lists those there are.`);
+          throw new ConfigError(`${folder} is not a run folder; saccade runs lists your runs.`);
         const { events } = await loadEvents(folder);
         const found = names
           .map((name) => ({ name, points: pointsOf(events, name) }))

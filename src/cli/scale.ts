@@ -29,7 +29,7 @@ type MemoryFlags = {
   sampler: MemoryPlan["sampler"];
   staleness: number;
   live: number;
-  context: number;
+  contextTokens: number;
   json?: boolean;
 };
 
@@ -54,7 +54,7 @@ export function scaleCommand(): Command {
     )
     .option("--staleness <n>", "maxStaleness of the recipe", wholeNumber("--staleness"), 0)
     .option("--live <n>", "episodes at a time", wholeNumber("--live", 1), 64)
-    .option("--context <n>", "tokens of an episode", wholeNumber("--context", 1), 8192)
+    .option("--context-tokens <n>", "longest sequence in tokens", wholeNumber("--context-tokens", 1), 8192)
     .option("--json", "as JSON")
     .action(runMemory);
   const samplers = new Command("samplers")
@@ -186,7 +186,7 @@ function planOf(flags: MemoryFlags, gpus: number): MemoryPlan {
     sampler: flags.sampler,
     staleness: flags.staleness,
     live: flags.live,
-    contextTokens: flags.context,
+    contextTokens: flags.contextTokens,
     cacheBytes: DEFAULTS.cacheBytes,
   };
 }

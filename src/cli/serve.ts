@@ -1,5 +1,4 @@
 /** `saccade serve`: a model folder behind OpenAI's and vLLM's routes, environments behind routes of their own, or both. */
-import { readFileSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { Command } from "commander";
 import { ConfigError } from "../core/index.ts";
@@ -7,11 +6,10 @@ import { type EngineConfig, openEngine } from "../engine/index.ts";
 import type { Workers } from "../rollout/index.ts";
 import { type ServeServer, startServer } from "../serve/server.ts";
 import { chosenModel } from "./chosen-model.ts";
-import { collect, isFolder, wholeNumber } from "./common.ts";
+import { API_KEY_FLAG, collect, isFolder, readApiKey, wholeNumber } from "./common.ts";
 import { ENGINE_FLAG } from "./engine.ts";
 
 type Flags = {
-  model?: string;
   envs?: string[];
   envWorkers?: Workers;
   envSessions?: number;
@@ -23,55 +21,50 @@ type Flags = {
   apiKeyFile?: string;
   allowHost: string[];
   store?: string;
-  context?: number;
+  contextTokens?: number;
   concurrency?: number;
 };
 
 export function serveCommand(): Command {
   return new Command("serve")
-    .description("serve a model (OpenAI's routes, vLLM's render and generate), or environments over HTTP")
-    .option("--model <folder>", "a model folder, or a run: its best checkpoint")
+    .description("serve a model or environments over HTTP")
+    .argument("[model]", "a model folder, a run (its best checkpoint), or a model that comes with Saccade (maze-2d)")
     .option("--name <text>", "what requests call it (default: the folder's name)")
     .option("--port <n>", "port, 0 for any free one", wholeNumber("--port"), 8000)
     .option("--host <name>", "address to listen on; beyond this machine a key is needed", "127.0.0.1")
-    .option("--api-key-file <file>", "file with the key to ask for; else SACCADE_API_KEY, else none")
+    .option(API_KEY_FLAG, "file with the key to ask for; else SACCADE_API_KEY, else none")
     .option(
       "--allow-host <name>",
-      "a DNS name under which others reach it (a proxy's, *.svc.cluster.local); repeat",
+      "a DNS name under which others reach it, such as *.svc.cluster.local; needs a key (repeat)",
       collect,
       [],
     )
+    .option("--store <folder>", "folder that clients may load weights from and save to (default: none)")
     .option(
-      "--store <folder>",
-      "where weights and adapters may be loaded from while it runs, and what the Tinker SDK's clients save (default: nowhere)",
+      "--context-tokens <n>",
+      "longest sequence in tokens (default: what the model can attend to)",
+      wholeNumber("--context-tokens", 2),
     )
-    .option(
-      "--context <n>",
-      "most tokens of a sequence (default: what the model can attend to)",
-      wholeNumber("--context", 2),
-    )
-    .option("--concurrency <n>", "requests at work at a time", wholeNumber("--concurrency", 1))
+    .option("--concurrency <n>", "requests to work on at once", wholeNumber("--concurrency", 1))
     .option(...ENGINE_FLAG)
-    .option("--envs <names...>", "environments to be played over HTTP: ids, files, or all for the built-in ones")
+    .option("--envs <names...>", "environments to serve: ids, files, or all for the built-in ones")
     .option("--env-workers <kind>", "where they run: inline, threads or processes")
-    .option("--env-sessions <n>", "most sessions at a time (default 1024)", wholeNumber("--env-sessions", 1))
+    .option("--env-sessions <n>", "most sessions at once (default 1024)", wholeNumber("--env-sessions", 1))
     .option(
       "--env-idle <seconds>",
-      "close a session after so long without a call (default 1800)",
+      "close a session after this long without a call (default 1800)",
       wholeNumber("--env-idle", 1),
     )
     .action(runServe);
 }
 
-async function runServe(flags: Flags): Promise<void> {
-  for (const [flag, folder] of Object.entries({ model: flags.model, store: flags.store })) {
-    if (folder !== undefined && !isFolder(folder)) throw new ConfigError(`--${flag}: there is no folder ${folder}.`);
-  }
-  const { model, envs } = flags;
+async function runServe(model: string | undefined, flags: Flags): Promise<void> {
+  const { envs, store } = flags;
+  if (store !== undefined && !isFolder(store)) throw new ConfigError(`--store: there is no folder ${store}.`);
   if (model === undefined && envs === undefined) {
-    throw new ConfigError("Say what to serve: --model with a folder, --envs with names of environments, or both.");
+    throw new ConfigError("Say what to serve: a model, --envs with names of environments, or both.");
   }
-  const key = readKey(flags.apiKeyFile);
+  const key = readApiKey(flags.apiKeyFile);
   const environments = envs && {
     names: envs,
     ...(flags.envWorkers !== undefined && { workers: flags.envWorkers }),
@@ -83,7 +76,7 @@ async function runServe(flags: Flags): Promise<void> {
     port: flags.port,
     allowHosts: flags.allowHost,
     ...(key !== undefined && { key }),
-    ...(flags.store !== undefined && { store: flags.store }),
+    ...(store !== undefined && { store }),
     ...(environments && { environments }),
   };
   if (model === undefined) return untilStopped(await startServer(where));
@@ -95,7 +88,7 @@ async function runServe(flags: Flags): Promise<void> {
       engine,
       folder,
       name: flags.name ?? basename(resolve(model)),
-      ...(flags.context !== undefined && { contextLength: flags.context }),
+      ...(flags.contextTokens !== undefined && { contextLength: flags.contextTokens }),
       ...(flags.concurrency !== undefined && { concurrency: flags.concurrency }),
     });
     await untilStopped(server);
@@ -111,13 +104,4 @@ async function untilStopped(server: ServeServer): Promise<void> {
     process.once("SIGTERM", done);
   });
   await server.close();
-}
-
-function readKey(file: string | undefined): string | undefined {
-  if (file === undefined) return process.env.SACCADE_API_KEY || undefined;
-  try {
-    return readFileSync(file, "utf8").trim();
-  } catch {
-    throw new ConfigError(`--api-key-file: ${file} can't be read.`);
-  }
 }

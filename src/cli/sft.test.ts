@@ -29,6 +29,7 @@ async function lossesOf(run: string): Promise<number[]> {
 beforeAll(() => {
   const { status } = saccade(
     ...[
+      "data",
       "demos",
       "color_codeword",
       "--episodes",

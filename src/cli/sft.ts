@@ -20,7 +20,7 @@ export function sftCommand(): Command {
   return new Command("sft")
     .description("train a model on demonstrations")
     .argument("<model>", "a model folder, a run, or preset:nano, preset:micro, preset:mini for a fresh model")
-    .option("--data <file>", "demonstrations, as `saccade demos` writes them (repeat)", collect, [])
+    .option("--data <file>", "demonstrations, as `saccade data demos` writes them (repeat)", collect, [])
     .option(...ENGINE_FLAG)
     .option("--out <folder>", "run folder (default runs/sft, and runs/sft-2 for other settings)")
     .option("--set <key=value>", "change a field (repeat), for example --set warmStart.epochs=3", collect, [])

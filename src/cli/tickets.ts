@@ -1,4 +1,4 @@
-/** `saccade tickets`: rows that name an environment and a seed, the data set of a run. */
+/** `saccade data tickets`: rows that name an environment and a seed, the data set of a run. */
 import { writeFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import { ConfigError } from "../core/index.ts";

@@ -21,7 +21,6 @@ import {
   pinModel,
   type Recipe,
   recipeConfig,
-  recipeNames,
   train,
   warmStartUpdates,
 } from "../train/index.ts";
@@ -45,7 +44,7 @@ type Flags = {
 export function trainCommand(): Command {
   return new Command("train")
     .description("train a model by a recipe")
-    .argument("<recipe>", `a file, or one of ${recipeNames().join(", ")}`)
+    .argument("<recipe>", "a name that `saccade recipes` lists, or a file such as ./my-recipe.ts")
     .option("--set <key=value>", "change a field of the recipe (repeat), for example --set steps=50", collect, [])
     .option(...ENGINE_FLAG)
     .option("--model <name>", "a model folder or a run; with --engine tinker the base model's name at the server")

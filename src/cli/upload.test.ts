@@ -16,7 +16,7 @@ afterAll(() => {
   rmSync(model, { recursive: true, force: true });
 });
 
-test("saccade upload takes token and address from the environment and prints where the model is", async () => {
+test("saccade run upload takes token and address from the environment and prints where the model is", async () => {
   vi.stubEnv("HF_TOKEN", TOKEN);
   vi.stubEnv("HF_ENDPOINT", `${hub.url}/`);
   const print = vi.spyOn(process.stdout, "write").mockReturnValue(true);

@@ -1,16 +1,15 @@
-/** `saccade upload`: a trained model to the Hugging Face hub. */
+/** `saccade run upload`: a trained model to the Hugging Face hub. */
 import { Command } from "commander";
 import { uploadModel } from "../train/hub.ts";
 import { chosenModel } from "./chosen-model.ts";
 
-type Flags = { token?: string; private?: boolean; title?: string };
+type Flags = { private?: boolean; title?: string };
 
 export function uploadCommand(): Command {
   return new Command("upload")
-    .description("upload a trained model to the Hugging Face hub")
-    .argument("<folder>", "a model folder, a checkpoint, or a run (its best checkpoint, else the latest)")
-    .argument("<repo>", "<user or organization>/<name>; made when it is not there")
-    .option("--token <token>", "a token with the right to write (default: HF_TOKEN of the environment)")
+    .description("upload a trained model to the Hugging Face hub; HF_TOKEN is the key")
+    .argument("<run>", "a run (its best checkpoint, else its latest), a checkpoint, or a model folder")
+    .argument("<repo>", "<user or organization>/<name>; created if it does not exist")
     .option("--private", "make a new repository private")
     .option("--title <text>", "title of the commit")
     .action(async (folder: string, repo: string, flags: Flags) => {

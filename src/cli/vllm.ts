@@ -1,9 +1,8 @@
 /** `saccade vllm start`: vLLM servers with the flags that training needs, from the vLLM that is installed; one that dies is started again. */
 import { Command } from "commander";
-import { ConfigError } from "../core/index.ts";
 import { startVllm, type VllmOptions, type VllmServer } from "../engine/vllm/launch.ts";
 import { chosenModel } from "./chosen-model.ts";
-import { isFolder, wholeNumber } from "./common.ts";
+import { wholeNumber } from "./common.ts";
 
 type Flags = {
   python?: string;
@@ -11,7 +10,7 @@ type Flags = {
   port: number;
   host: string;
   name: string;
-  context?: number;
+  contextTokens?: number;
   images: number;
   loraRank?: number;
   renderOnly?: boolean;
@@ -23,14 +22,18 @@ type Flags = {
 export function vllmCommand(): Command {
   const start = new Command("start")
     .description("start servers for a recipe's sampler; Ctrl-C ends them")
-    .argument("<model>", "a model folder, or a run: its best checkpoint; training replaces the weights in memory")
+    .argument("<model>", "a model folder, or a run (its best checkpoint)")
     .option("--python <path>", "Python of the environment with vLLM (default: SACCADE_VLLM_PYTHON, else python3)")
     .option("--servers <n>", "how many, on ports that follow each other", wholeNumber("--servers", 1), 1)
     .option("--port <n>", "first port", wholeNumber("--port", 1), 8000)
     .option("--host <name>", "address to listen on; the control routes ask for no key", "127.0.0.1")
     .option("--name <text>", "what requests call the model", "policy")
-    .option("--context <n>", "most ids of a sequence (default: the model's)", wholeNumber("--context", 1))
-    .option("--images <n>", "most pictures of a sequence", wholeNumber("--images", 1), 64)
+    .option(
+      "--context-tokens <n>",
+      "longest sequence in tokens (default: the model's)",
+      wholeNumber("--context-tokens", 1),
+    )
+    .option("--images <n>", "most images of a sequence", wholeNumber("--images", 1), 64)
     .option("--lora-rank <n>", "take adapters up to this rank", wholeNumber("--lora-rank", 1))
     .option("--render-only", "render without weights: needs no GPU")
     .option("--sleep", "may give up its GPU memory while a learner on the same GPU works")
@@ -42,9 +45,8 @@ export function vllmCommand(): Command {
 }
 
 async function runStart(named: string, more: string[], flags: Flags): Promise<void> {
-  if (!isFolder(named)) throw new ConfigError(`There is no folder ${named}; name a model's Hugging Face folder.`);
   const model = await chosenModel(named);
-  const { servers: count, port: first, context, verbose, python: chosen, ...rest } = flags;
+  const { servers: count, port: first, contextTokens, verbose, python: chosen, ...rest } = flags;
   const python = chosen ?? process.env.SACCADE_VLLM_PYTHON ?? "python3";
   const stop = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
@@ -56,7 +58,7 @@ async function runStart(named: string, more: string[], flags: Flags): Promise<vo
     port,
     flags: more,
     signal: stop.signal,
-    ...(context !== undefined && { contextLength: context }),
+    ...(contextTokens !== undefined && { contextLength: contextTokens }),
     ...(verbose && { onLine: (line: string) => process.stderr.write(`${port} ${line}\n`) }),
   });
   const ports = Array.from({ length: count }, (_, i) => first + i);

@@ -10,7 +10,7 @@ import "./index.ts";
 const folder = mkdtempSync(join(tmpdir(), "saccade-demos-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** A file as `saccade demos` writes it, three episodes long. */
+/** A file as `saccade data demos` writes it, three episodes long. */
 async function file(name: string, plan: DemoPlan): Promise<string> {
   const path = join(folder, name);
   writeFileSync(path, "");

@@ -130,7 +130,7 @@ export function evaluationEntries(sources: readonly OpenSource[], seeds: readonl
     for (const { env, options, label = env, seed, where } of source.rows ?? []) {
       if (seed === undefined) {
         throw new ConfigError(
-          `${where}: rows of an evaluation need a seed; \`saccade tickets --split val\` writes such rows.`,
+          `${where}: rows of an evaluation need a seed; \`saccade data tickets --split val\` writes such rows.`,
         );
       }
       const key = canonicalJson([label, env, options]);

@@ -28,6 +28,9 @@ export function isLoopback(host: string): boolean {
 /** Characters. */
 export const LEAST_KEY = 16;
 
+/** Where people give the key, for messages. */
+const KEY_SOURCES = "--api-key-file or SACCADE_API_KEY";
+
 export type GuardOptions = {
   /** What the server is bound to. */
   readonly host: string;
@@ -35,8 +38,6 @@ export type GuardOptions = {
   readonly key?: string;
   /** DNS names under which others reach it, such as a proxy's or a cluster's; `*.` stands for any labels. They need a key. */
   readonly names?: readonly string[];
-  /** What the key is called and which flag gives it, for messages. */
-  readonly called?: { readonly word: string; readonly flag: string };
 };
 
 export class Guard {
@@ -44,13 +45,12 @@ export class Guard {
   readonly #key: Buffer | undefined;
   readonly #names: readonly string[];
 
-  constructor({ host, key, names = [], called = { word: "key", flag: "--key" } }: GuardOptions) {
-    const { word, flag } = called;
+  constructor({ host, key, names = [] }: GuardOptions) {
     if (!isLoopback(host) && key === undefined) {
-      throw new ConfigError(`Others can reach ${host}: give a ${word} (${flag}), or use 127.0.0.1.`);
+      throw new ConfigError(`Others can reach ${host}: give a key (${KEY_SOURCES}), or use 127.0.0.1.`);
     }
     if (names.length > 0 && key === undefined) {
-      throw new ConfigError(`Others can reach ${names.join(", ")} (--allow-host): give a ${word} (${flag}).`);
+      throw new ConfigError(`Others can reach ${names.join(", ")} (--allow-host): give a key (${KEY_SOURCES}).`);
     }
     this.#names = names.map((name) => name.toLowerCase());
     const odd = this.#names.find((name) => !/^(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*$/.test(name));
@@ -60,7 +60,7 @@ export class Guard {
       );
     }
     if (key !== undefined && key.length < LEAST_KEY) {
-      throw new ConfigError(`A ${word} (${flag}) has at least ${LEAST_KEY} characters.`);
+      throw new ConfigError(`A key (${KEY_SOURCES}) has at least ${LEAST_KEY} characters.`);
     }
     this.#host = host;
     this.#key = key === undefined ? undefined : digest(key);

@@ -324,8 +324,10 @@ describe("A key", () => {
   });
 
   test("is needed beyond this machine, long enough, and exact", () => {
-    expect(() => new Guard({ host: "0.0.0.0" })).toThrow("give a key (--key)");
-    expect(() => new Guard({ host: "127.0.0.1", key: "short" })).toThrow("A key (--key) has at least 16 characters.");
+    expect(() => new Guard({ host: "0.0.0.0" })).toThrow("give a key (--api-key-file or SACCADE_API_KEY)");
+    expect(() => new Guard({ host: "127.0.0.1", key: "short" })).toThrow(
+      "A key (--api-key-file or SACCADE_API_KEY) has at least 16 characters.",
+    );
     const guard = new Guard({ host: "0.0.0.0", key: "0123456789abcdef" });
     expect([undefined, "", "0123456789abcdeF", "0123456789abcdef"].map((key) => guard.isKey(key))).toEqual([
       false,
@@ -365,7 +367,9 @@ describe("A name that others use for this machine", () => {
     const guard = new Guard({ host: "127.0.0.1", key, names: ["policy.example"] });
     expect(() => guard.checkSource(from("policy.example"), true)).not.toThrow();
     expect(() => guard.checkSource(from("10.0.0.7"), true)).toThrow("--allow-host");
-    expect(() => new Guard({ host: "127.0.0.1", names: ["policy.example"] })).toThrow("give a key (--key)");
+    expect(() => new Guard({ host: "127.0.0.1", names: ["policy.example"] })).toThrow(
+      "give a key (--api-key-file or SACCADE_API_KEY)",
+    );
     for (const name of ["", "*", "*.", "http://a", "a b", "a:80", "a/b", "a.*"]) {
       expect(() => new Guard({ host: "127.0.0.1", key, names: [name] }), name).toThrow("--allow-host");
     }

@@ -14,4 +14,4 @@ export * from "./size.ts";
 export * from "./template.ts";
 export * from "./tokenizer.ts";
 export * from "./train-tokenizer.ts";
-export { readTrained, shippedModels, type Trained } from "./trained.ts";
+export { readTrained, shippedModel, shippedModels, type Trained } from "./trained.ts";

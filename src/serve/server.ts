@@ -94,8 +94,7 @@ export async function startServer(options: ServeOptions): Promise<ServeServer> {
     throw new ConfigError("There is nothing to serve: name a model, environments, or both.");
   }
   const { allowHosts: names = [] } = options;
-  const called = { word: "key", flag: "--api-key-file" };
-  const guard = new Guard({ host, names, called, ...(key !== undefined && { key }) });
+  const guard = new Guard({ host, names, ...(key !== undefined && { key }) });
   const environments = options.environments && new Environments(options.environments);
   const backend = options.folder === undefined ? undefined : await Backend.open(options);
   const root = store === undefined ? undefined : resolve(store);

@@ -104,6 +104,7 @@ describe("A recipe", () => {
         critic: { optimizer: { learningRate: 1 } },
         kl: { as: "reward", coefficient: 1, target: 1 },
         hub: { repo: "a/b" },
+        needs: { hardware: "any" },
       }),
     );
     for (const field of MAY_CHANGE) {

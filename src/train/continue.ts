@@ -14,6 +14,8 @@ import { type Recipe, recipeConfig, resolveRecipe } from "./recipe.ts";
 /** Fields that may change when a run goes on, with all that they hold. */
 export const MAY_CHANGE = [
   "name",
+  "teaches",
+  "needs",
   "expect",
   "steps",
   "optimizer",
@@ -78,7 +80,7 @@ export async function checkContinuation(folder: string, recipe: Recipe): Promise
 
 function anotherRecipe(folder: string, { fixed }: Standing): ConfigError {
   return new ConfigError(
-    `${folder} is a run of another recipe: ${described(fixed)}. A run can change ${MAY_CHANGE.slice(2).join(", ")}, and nothing else: ` +
+    `${folder} is a run of another recipe: ${described(fixed)}. A run can change ${MAY_CHANGE.slice(4).join(", ")}, and nothing else: ` +
       "take the change back, or start another run (--new, or another --out).",
   );
 }

@@ -226,6 +226,10 @@ const recipe = z.strictObject({
     .prefault({}),
   /** Who computes: a name, or a name with settings, such as { name: "native", threads: 4 }. */
   engine: engineConfig.default("native"),
+  /** What the model learns, in one line; `saccade recipes` lists it. */
+  teaches: z.string().default(""),
+  /** What a whole run takes: hardware, and time as measured on it. */
+  needs: z.strictObject({ hardware: z.string(), time: z.string().optional() }).optional(),
   /** What the author saw; printed before a run. */
   expect: z.string().default(""),
 });

@@ -382,7 +382,7 @@ export type PlayState = {
   readonly warning?: string;
 };
 
-/** What `--export` puts into the page as `window.__SACCADE__`. */
+/** What `saccade run pack` puts into the page as `window.__SACCADE__`. */
 export type Embedded = {
   readonly format: 1;
   /** ISO 8601. */

@@ -9,7 +9,7 @@ import { startViewer } from "./server.ts";
 import { frame, get, raw, sharedViewer, withViewer, writeRun } from "./test-viewer.ts";
 
 const HOST = "Host: localhost";
-const TOKEN = "a-token-of-24-characters";
+const KEY = "a-key-with-24-characters";
 
 describe("nothing outside the run folders is served", () => {
   const shared = sharedViewer(async (folder) => {
@@ -159,28 +159,28 @@ describe("only the viewer's own page may ask", () => {
 });
 
 describe("beyond this machine", () => {
-  test.each(["0.0.0.0", "192.168.1.2", "example.org", "::"])("binding to %s without a token is refused", (host) =>
+  test.each(["0.0.0.0", "192.168.1.2", "example.org", "::"])("binding to %s without a key is refused", (host) =>
     withFolder(async (folder) => {
-      await expect(startViewer({ folder, host })).rejects.toThrow("token");
+      await expect(startViewer({ folder, host })).rejects.toThrow("give a key");
     }),
   );
 
-  test("a short token is refused", () =>
+  test("a short key is refused", () =>
     withFolder(async (folder) => {
-      await expect(startViewer({ folder, host: "0.0.0.0", token: "short" })).rejects.toThrow("16 characters");
+      await expect(startViewer({ folder, host: "0.0.0.0", key: "short" })).rejects.toThrow("16 characters");
     }));
 
-  test("nothing is answered without the token; the printed address puts it into a cookie that only the server reads", () =>
+  test("nothing is answered without the key; the printed address puts it into a cookie that only the server reads", () =>
     withViewer(
       async ({ port, url }) => {
-        expect(url).toBe(`http://${hostname()}:${port}/?token=${TOKEN}`);
+        expect(url).toBe(`http://${hostname()}:${port}/?key=${KEY}`);
         const ask = (path: string, ...headers: string[]) => raw(port, [`GET ${path} HTTP/1.1`, HOST, ...headers]);
-        for (const path of ["/", "/api/runs", "/?token=wrong-wrong-wrong-wrong", `/api/runs?token=${TOKEN}`]) {
+        for (const path of ["/", "/api/runs", "/?key=wrong-wrong-wrong-wrong", `/api/runs?key=${KEY}`]) {
           expect((await ask(path)).status).toBe(401);
         }
         expect((await ask("/api/runs", "Authorization: Bearer wrong")).status).toBe(401);
-        expect((await ask("/api/runs", `Authorization: Bearer ${TOKEN}`)).status).toBe(200);
-        const landing = await ask(`/?token=${TOKEN}`);
+        expect((await ask("/api/runs", `Authorization: Bearer ${KEY}`)).status).toBe(200);
+        const landing = await ask(`/?key=${KEY}`);
         expect(landing.status).toBe(303);
         const cookie = /set-cookie: (\S+?);(.*)/i.exec(landing.text)!;
         expect(cookie[2]).toMatch(/HttpOnly; SameSite=Strict/);
@@ -189,6 +189,6 @@ describe("beyond this machine", () => {
           403,
         );
       },
-      { host: "0.0.0.0", token: TOKEN },
+      { host: "0.0.0.0", key: KEY },
     ));
 });

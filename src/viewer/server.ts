@@ -18,11 +18,11 @@ import { findWebFolder, NOT_BUILT } from "./web-files.ts";
 export type ViewerOptions = {
   /** A run folder, or a folder of them. */
   readonly folder: string;
-  /** Default 127.0.0.1. Anything that is not this machine alone needs a token. */
+  /** Default 127.0.0.1. Anything that is not this machine alone needs a key. */
   readonly host?: string;
   /** Default 0: any free one. */
   readonly port?: number;
-  readonly token?: string;
+  readonly key?: string;
   /** DNS names under which others reach it; see `Guard`. */
   readonly allowHosts?: readonly string[];
   /** Environments by path that may be played. */
@@ -32,7 +32,7 @@ export type ViewerOptions = {
 };
 
 export type Viewer = {
-  /** With the token, when there is one. */
+  /** With the key, when there is one. */
   readonly url: string;
   readonly port: number;
   close(): Promise<void>;
@@ -41,13 +41,11 @@ export type Viewer = {
 const MAX_BODY = 1024 * 1024;
 
 export async function startViewer(options: ViewerOptions): Promise<Viewer> {
-  const { host = "127.0.0.1", port = 0, token } = options;
-  const called = { word: "token", flag: "--token" };
+  const { host = "127.0.0.1", port = 0, key } = options;
   const guard = new Guard({
     host,
     names: options.allowHosts ?? [],
-    called,
-    ...(token !== undefined && { key: token }),
+    ...(key !== undefined && { key }),
   });
   const state = new ViewerState(resolve(options.folder), options.envs ?? []);
   const webFolder = options.webFolder ?? findWebFolder();
@@ -57,7 +55,7 @@ export async function startViewer(options: ViewerOptions): Promise<Viewer> {
   const server = await listen({ host, port, headers: PAGE_HEADERS, handle: (request) => serve(request, context) });
   context.cookie = `saccade-${server.port}`;
   return {
-    url: `${server.url}/${token === undefined ? "" : `?token=${encodeURIComponent(token)}`}`,
+    url: `${server.url}/${key === undefined ? "" : `?key=${encodeURIComponent(key)}`}`,
     port: server.port,
     async close() {
       state.endFeeds();
@@ -81,11 +79,11 @@ async function serve(request: HttpRequest, { state, files, guard, cookie }: Cont
   const isApi = segments[0] === "api";
   guard.checkSource(request, isApi);
   if (!guard.isKey(keyOf(request, cookie))) {
-    const given = query.get("token") ?? undefined;
+    const given = query.get("key") ?? undefined;
     if (isApi || given === undefined || !guard.isKey(given)) {
-      throw new HttpError(401, "This viewer needs the token of the address that it printed.");
+      throw new HttpError(401, "This viewer needs the key: open the address that it printed.");
     }
-    // The token moves into a cookie, out of the address bar and of links that people share.
+    // The key moves into a cookie, out of the address bar and of links that people share.
     const kept = `${cookie}=${encodeURIComponent(given)}; Path=/; HttpOnly; SameSite=Strict`;
     return new Response(null, { status: 303, headers: { Location: pathname, "Set-Cookie": kept } });
   }

@@ -80,7 +80,7 @@ export async function live(plan: Plan): Promise<Story> {
 }
 
 async function start({ model, store }: Plan, port: number): Promise<ChildProcess> {
-  const args = ["serve", "--model", model, "--name", "policy", "--store", store, "--port", String(port)];
+  const args = ["serve", model, "--name", "policy", "--store", store, "--port", String(port)];
   const child = spawn(process.execPath, [path("dist/cli.js"), ...args], { stdio: ["ignore", "pipe", "inherit"] });
   await new Promise<void>((done, fail) => {
     child.stdout?.once("data", () => done());
