@@ -16,7 +16,7 @@ function saccade(...args: string[]): { status: number | null; stdout: string; st
 }
 
 /** The first code block of the docs page that says `word`: what a newcomer would paste. */
-function docsExample(word: string, name = "write-an-environment.md"): string {
+function docsExample(word: string, name: string): string {
   const page = readFileSync(join(root, "docs", name), "utf8");
   const code = [...page.matchAll(/```ts\n([\s\S]*?)```/g)].find(([, block]) => block?.includes(word))?.[1];
   if (code === undefined) throw new Error("the docs page has lost its example");
@@ -40,7 +40,7 @@ describe("the packed tarball in an empty project", () => {
   });
 
   test("plays the world of the docs page, which takes at most 30 lines", () => {
-    const code = docsExample("defineWorld");
+    const code = docsExample("defineWorld", "start/your-environment.md");
     expect(code.trimEnd().split("\n").length).toBeLessThanOrEqual(30);
     writeFileSync(join(folder, "catch.ts"), code);
     const oracle = saccade("play", "./catch.ts", "--oracle", "--json", "--gif", "catch.gif");
@@ -57,7 +57,7 @@ describe("the packed tarball in an empty project", () => {
   });
 
   test("plays the task of the docs page, which takes at most 15 lines", () => {
-    const code = docsExample("defineTask");
+    const code = docsExample("defineTask", "start/your-data.md");
     expect(code.trimEnd().split("\n").length).toBeLessThanOrEqual(15);
     writeFileSync(join(folder, "sums.ts"), code);
     const rows = Array.from({ length: 40 }, (_, i) => JSON.stringify({ question: `${i} + 2`, answer: i + 2 }));
@@ -70,7 +70,7 @@ describe("the packed tarball in an empty project", () => {
   });
 
   test("plays the tool of the docs page, which takes at most ten lines", () => {
-    const code = docsExample("defineTool", "tools.md");
+    const code = docsExample("defineTool", "guide/tools.md");
     expect(code.trimEnd().split("\n").length).toBeLessThanOrEqual(10);
     writeFileSync(join(folder, "guess.ts"), code);
     const call = (number: unknown) => `<tool_call>{"name": "guess", "arguments": {"number": ${number}}}</tool_call>`;
@@ -97,7 +97,7 @@ describe("the packed tarball in an empty project", () => {
   });
 
   test("trains on the task of the docs page with the recipe beside it", () => {
-    writeFileSync(join(folder, "train-sums.ts"), docsExample('name: "sums"'));
+    writeFileSync(join(folder, "train-sums.ts"), docsExample('name: "sums"', "start/your-data.md"));
     const { status, stdout, stderr } = saccade("train", "./train-sums.ts", "--out", "sums-run");
     expect([status, stderr]).toEqual([0, expect.anything()]);
     expect(stdout).not.toContain("Error");

@@ -1,4 +1,4 @@
-/** docs/guide/serve.md and docs/guide/remote-environments.md: their commands and programs, as a shell runs them, on ports of our own and with fewer steps. */
+/** docs/guide/serve.md, remote-environments.md and gymnasium.md: their commands and programs, as a shell runs them, on ports of our own and with fewer steps. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
@@ -67,11 +67,11 @@ test("docs/guide/remote-environments.md: environments are served and played from
 }, 120_000);
 
 test.runIf(gymPython)(
-  "docs/guide/remote-environments.md: a Gymnasium environment is served by Python and played",
+  "docs/guide/gymnasium.md: a Gymnasium environment is served by Python and played",
   async () => {
-    page = new Page("guide/remote-environments.md");
+    page = new Page("guide/gymnasium.md");
     const port = String(await freePort());
-    const [, [serve, play] = []] = page.commands().map((lines) => lines.map((line) => line.replaceAll("8101", port)));
+    const [[serve, play] = []] = page.commands().map((lines) => lines.map((line) => line.replaceAll("8101", port)));
     await up(page, (serve as string).replace(/^python/, gymPython as string));
     expect(await page.run(play as string)).toContain("reward");
   },
