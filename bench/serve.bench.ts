@@ -172,7 +172,7 @@ async function main(): Promise<void> {
     console.log(`\nOver HTTP: ${(rate / inProcess).toFixed(2)} of the same work in process.`);
     const python = process.env.SACCADE_VLLM_PYTHON;
     if (python === undefined) return;
-    const vllm = await startVllm({ python, model: folder, contextLength: 512 });
+    const vllm = await startVllm({ python, model: folder, contextTokens: 512 });
     try {
       const theirs = report("vLLM, CPU", await load(short, overHttp(vllm.url, vllm.name)));
       console.log(`saccade serve: ${(rate / theirs).toFixed(1)} times vLLM's tokens on this CPU.`);

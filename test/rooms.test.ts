@@ -13,6 +13,7 @@ const floors = [
   ["serve", "viewer", "evaluate"],
   ["train"],
   ["rollout"],
+  ["wire"],
   ["http"],
   ["engine"],
   ["tinker"],

@@ -88,7 +88,7 @@ async function runServe(model: string | undefined, flags: Flags): Promise<void> 
       engine,
       folder,
       name: flags.name ?? basename(resolve(model)),
-      ...(flags.contextTokens !== undefined && { contextLength: flags.contextTokens }),
+      ...(flags.contextTokens !== undefined && { contextTokens: flags.contextTokens }),
       ...(flags.concurrency !== undefined && { concurrency: flags.concurrency }),
     });
     await untilStopped(server);

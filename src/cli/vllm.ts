@@ -58,7 +58,7 @@ async function runStart(named: string, more: string[], flags: Flags): Promise<vo
     port,
     flags: more,
     signal: stop.signal,
-    ...(contextTokens !== undefined && { contextLength: contextTokens }),
+    ...(contextTokens !== undefined && { contextTokens }),
     ...(verbose && { onLine: (line: string) => process.stderr.write(`${port} ${line}\n`) }),
   });
   const ports = Array.from({ length: count }, (_, i) => first + i);

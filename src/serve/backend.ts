@@ -12,11 +12,12 @@ import type { Datum, Engine, OnToken, Sampler, SamplingParams, TopLogprob } from
 import { Slots } from "../http/limits.ts";
 import { type ChatFolder, loadChat } from "../model/chat.ts";
 import { visionIds } from "../model/vision-ids.ts";
+import { ApiError, badField } from "../wire/errors.ts";
+import type { Finish, Generated, OnChoiceToken, VersionSpan } from "../wire/reply.ts";
+import type { SamplingContext } from "../wire/sampling.ts";
 import { Desk } from "./desk.ts";
-import { ApiError, badField } from "./errors.ts";
 import { ServeMetrics } from "./metrics.ts";
 import { Pictures } from "./pictures.ts";
-import type { SamplingContext } from "./sampling.ts";
 
 export type BackendOptions = {
   readonly engine: Engine;
@@ -24,23 +25,12 @@ export type BackendOptions = {
   /** What requests call it. */
   readonly name: string;
   /** Most ids of a sequence; default: what the model can attend to. */
-  readonly contextLength?: number;
+  readonly contextTokens?: number;
   /** Requests at work at a time, and how many more may wait. */
   readonly concurrency?: number;
   readonly queue?: number;
   /** Bytes of processed pictures that are kept for requests that only name them; default 512 MiB. */
   readonly pictureBytes?: number;
-};
-
-export type Finish = "stop" | "length" | "abort";
-export type VersionSpan = { readonly version: string; readonly start: number; readonly end: number };
-export type Generated = {
-  readonly ids: readonly number[];
-  readonly logprobs: readonly number[];
-  /** Where they were asked for. */
-  readonly top: readonly (readonly TopLogprob[])[];
-  readonly finish: Finish;
-  readonly versions: readonly VersionSpan[];
 };
 
 export type Generation = {
@@ -88,7 +78,7 @@ export class Backend {
   readonly name: string;
   readonly folder: string;
   readonly chat: ChatFolder;
-  readonly contextLength: number;
+  readonly contextTokens: number;
   readonly engine: Engine;
   readonly metrics = new ServeMetrics();
   readonly pictures: Pictures;
@@ -116,13 +106,13 @@ export class Backend {
     this.folder = base.path;
     this.engine = options.engine;
     this.chat = chat;
-    this.contextLength = Math.min(options.contextLength ?? chat.maxPositions, chat.maxPositions);
+    this.contextTokens = Math.min(options.contextTokens ?? chat.maxPositions, chat.maxPositions);
     this.#base = base;
     this.pictures = new Pictures(options.pictureBytes);
     this.#slots = new Slots({ most: concurrency, waiting: queue });
     this.#most = concurrency + queue;
-    const { folder, contextLength } = this;
-    this.desk = new Desk({ folder, contextLength, processor: chat.processor });
+    const { folder, contextTokens } = this;
+    this.desk = new Desk({ folder, contextTokens, processor: chat.processor });
   }
 
   /** Names that requests may use, the base model first. */
@@ -145,7 +135,7 @@ export class Backend {
     const { ids, tokenizer, generation } = this.chat;
     return {
       promptLength: prompt.ids.length,
-      contextLength: this.contextLength,
+      contextTokens: this.contextTokens,
       eos: generation.eos,
       banned: new Set(visionIds(ids, tokenizer.special)),
     };
@@ -179,7 +169,7 @@ export class Backend {
   choices(
     count: number,
     { model, prompt, params, signal }: Omit<Generation, "onToken">,
-    take: (choice: number, id: number, logprob: number, top: readonly TopLogprob[]) => void = () => {},
+    take: OnChoiceToken = () => {},
   ): Promise<Generated[]> {
     const seeds = Array.from({ length: count }, (_, i) => params.seed + i);
     return this.together(seeds, signal, (seed, choice, either) =>

@@ -4,7 +4,7 @@
  */
 import { readdir, readFile, realpath } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
-import { ApiError } from "./errors.ts";
+import { ApiError } from "../wire/errors.ts";
 
 /** The real place of a folder with weights, all of whose files lie in the store. `base`: the served model. */
 export async function inside(store: string | undefined, path: string, base: string): Promise<string> {

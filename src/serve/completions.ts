@@ -1,26 +1,26 @@
 /** `/v1/completions`: text or ids in, text out; nothing is wrapped around the prompt. */
 import { z } from "zod";
 import type { ModelInput } from "../core/model-input.ts";
-import type { TopLogprob } from "../engine/engine.ts";
+import type { OnToken, TopLogprob } from "../engine/engine.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { json } from "../http/responses.ts";
+import { badField, integers, readFields, texts } from "../wire/errors.ts";
+import { eventAnswer, HeldBack } from "../wire/events.ts";
 import {
-  type Ask,
-  checkPrompt,
-  eventAnswer,
+  countTokens,
   FINGERPRINT,
   fullUsage,
+  type Generated,
   logprobNumber,
-  newId,
-  readJsonBody,
-  seconds,
+  sampledFirst,
+  stopReason,
   usageOf,
-} from "./ask.ts";
-import type { Backend, Generated } from "./backend.ts";
-import { promptLogprobs, sampledFirst, stopReason } from "./chat.ts";
-import { badField, integers, readFields, texts } from "./errors.ts";
-import { readSampling, samplingFields, type Wanted } from "./sampling.ts";
-import { AnswerText } from "./text.ts";
+} from "../wire/reply.ts";
+import { newId, readJsonBody, seconds } from "../wire/request.ts";
+import { readSampling, samplingFields, type Wanted } from "../wire/sampling.ts";
+import { AnswerText } from "../wire/text.ts";
+import { type Ask, checkPrompt, promptLogprobs } from "./ask.ts";
+import type { Backend } from "./backend.ts";
 
 const flag = z.boolean().nullish();
 const DEFAULT_TOKENS = 16;
@@ -107,11 +107,8 @@ type Context = {
   readonly signal: AbortSignal;
 };
 
-const run = (
-  { backend, model, signal }: Context,
-  { prompt, wanted, seed }: Job,
-  onToken?: Parameters<Backend["generate"]>[0]["onToken"],
-) => backend.generate({ model, prompt, params: { ...wanted.params, seed }, signal, ...(onToken && { onToken }) });
+const run = ({ backend, model, signal }: Context, { prompt, wanted, seed }: Job, onToken?: OnToken) =>
+  backend.generate({ model, prompt, params: { ...wanted.params, seed }, signal, ...(onToken && { onToken }) });
 
 /** The parallel lists of OpenAI's older form. */
 class LogprobLists {
@@ -164,14 +161,13 @@ async function whole(context: Context, jobs: readonly Job[], prompted: number): 
       text: text.text,
       logprobs: hasLogprobs(asked) ? lists : null,
       finish_reason: one.finish,
-      stop_reason: stopReason(one.ids, one.finish, text, wanted),
+      stop_reason: stopReason(one, text.stopped, wanted),
       token_ids: asked.return_token_ids ? one.ids : null,
       prompt_logprobs: await promptLogprobs(asked.prompt_logprobs, backend, model, prompt),
       prompt_token_ids: asked.return_token_ids ? [...prompt.ids] : null,
       routed_experts: null,
     };
   });
-  const completion = generated.reduce((sum, { ids }) => sum + ids.length, 0);
   return json({
     id,
     object: "text_completion",
@@ -180,7 +176,7 @@ async function whole(context: Context, jobs: readonly Job[], prompted: number): 
     choices: await Promise.all(choices),
     service_tier: null,
     system_fingerprint: FINGERPRINT,
-    usage: fullUsage(prompted, completion),
+    usage: fullUsage(prompted, countTokens(generated)),
     kv_transfer_params: null,
     ec_transfer_params: null,
     metrics: null,
@@ -197,7 +193,7 @@ function streamed(context: Context, jobs: readonly Job[], prompted: number): Res
       const text = new AnswerText(backend.chat.tokenizer, job.wanted.text);
       let offset = 0;
       let first = true;
-      let held: ((last?: Generated) => void) | undefined;
+      const held = new HeldBack<Generated>();
       const generated = await run({ ...context, signal }, job, (drawn, logprob, top = []) => {
         const lists = new LogprobLists(asked);
         offset = lists.add(text, { id: drawn, logprob }, top, offset);
@@ -205,8 +201,7 @@ function streamed(context: Context, jobs: readonly Job[], prompted: number): Res
         const prompt = first && asked.return_token_ids ? [...job.prompt.ids] : null;
         first = false;
         total += 1;
-        held?.();
-        held = (last) =>
+        held.next((last) =>
           send({
             ...head,
             choices: [
@@ -215,14 +210,15 @@ function streamed(context: Context, jobs: readonly Job[], prompted: number): Res
                 text: last === undefined ? shown : shown + text.end(),
                 logprobs: hasLogprobs(asked) ? lists : null,
                 finish_reason: last?.finish ?? null,
-                stop_reason: last === undefined ? null : stopReason(last.ids, last.finish, text, job.wanted),
+                stop_reason: last === undefined ? null : stopReason(last, text.stopped, job.wanted),
                 prompt_token_ids: prompt,
                 token_ids: asked.return_token_ids ? [drawn] : null,
               },
             ],
-          });
+          }),
+        );
       });
-      held?.(generated);
+      held.end(generated);
     };
     await backend.together(jobs, context.signal, one);
     if (!withUsage) return;

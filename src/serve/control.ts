@@ -4,9 +4,10 @@
  */
 import { z } from "zod";
 import { json } from "../http/responses.ts";
-import { type Ask, readJsonBody } from "./ask.ts";
+import { ApiError, badField, readFields } from "../wire/errors.ts";
+import { readJsonBody } from "../wire/request.ts";
+import type { Ask } from "./ask.ts";
 import { inside } from "./boundary.ts";
-import { ApiError, badField, readFields } from "./errors.ts";
 
 const modes = z.looseObject({ mode: z.enum(["abort", "wait", "keep"]).default("abort") });
 const versionSchema = z.looseObject({ new_version: z.string() });
@@ -34,7 +35,7 @@ export function resume({ backend }: Ask): Response {
 
 /** What a trainer asks of a vLLM server before it samples there, in vLLM's place for it. */
 export function serverInfo({ backend }: Ask): Response {
-  const model = { model: backend.folder, max_model_len: backend.contextLength, logprobs_mode: "processed_logprobs" };
+  const model = { model: backend.folder, max_model_len: backend.contextTokens, logprobs_mode: "processed_logprobs" };
   const device = { device: "saccade" };
   return json({ vllm_config: { model_config: model, device_config: device }, vllm_env: {}, system_env: {} });
 }

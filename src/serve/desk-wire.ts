@@ -8,7 +8,7 @@ export const MOST_PIXELS = 16 * 1024 * 1024;
 export const MOST_CHARACTERS = 2 ** 21;
 export const MOST_CHARACTERS_TOGETHER = 2 ** 23;
 
-export type DeskData = { readonly folder: string; readonly contextLength: number };
+export type DeskData = { readonly folder: string; readonly contextTokens: number };
 
 export type DeskJob =
   | { readonly kind: "encode"; readonly texts: readonly string[] }

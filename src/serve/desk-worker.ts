@@ -23,7 +23,7 @@ import {
   type Rendered,
 } from "./desk-wire.ts";
 
-const { folder, contextLength } = workerData as DeskData;
+const { folder, contextTokens } = workerData as DeskData;
 const opened = loadChat(folder);
 
 async function work(job: DeskJob): Promise<Encoded | Rendered | Decoded> {
@@ -56,8 +56,8 @@ async function render(
     const { width, height } = readImageSize(file, MOST_PIXELS);
     const image = standIn(width, height);
     seen += processor.tokenCount(image);
-    if (seen >= contextLength) {
-      throw new DataError(`the pictures up to this one take ${seen} tokens; the context has ${contextLength}.`);
+    if (seen >= contextTokens) {
+      throw new DataError(`the pictures up to this one take ${seen} tokens; the context has ${contextTokens}.`);
     }
     files.set(image, file);
     return image;
@@ -83,13 +83,13 @@ async function decode(file: Uint8Array, { processor }: ChatFolder): Promise<Deco
 
 /** No token stands for more bytes than the longest, and no text has fewer bytes than characters; composing accents can make three characters one. */
 function mostCharacters(longest: number): number {
-  return Math.min(MOST_CHARACTERS, contextLength * longest * 3);
+  return Math.min(MOST_CHARACTERS, contextTokens * longest * 3);
 }
 
 function checkLength(length: number, most: number): void {
   if (length <= most) return;
   throw new DataError(
-    `The prompt has ${length} characters, more than the ${most} that a context of ${contextLength} tokens can hold: shorten it.`,
+    `The prompt has ${length} characters, more than the ${most} that a context of ${contextTokens} tokens can hold: shorten it.`,
   );
 }
 

@@ -50,10 +50,10 @@ export class Desk {
   readonly #long: Lane;
   readonly #pixels: Budget;
 
-  constructor({ processor, pixelBytes = MOST_PIXEL_BYTES, folder, contextLength }: DeskOptions) {
+  constructor({ processor, pixelBytes = MOST_PIXEL_BYTES, folder, contextTokens }: DeskOptions) {
     this.#processor = processor;
-    this.#short = new Lane({ folder, contextLength });
-    this.#long = new Lane({ folder, contextLength });
+    this.#short = new Lane({ folder, contextTokens });
+    this.#long = new Lane({ folder, contextTokens });
     this.#pixels = new Budget(pixelBytes);
   }
 

@@ -17,7 +17,7 @@ import type { HttpRequest } from "../http/request.ts";
 import { json } from "../http/responses.ts";
 import { TimedOut, within } from "../rollout/deadline.ts";
 import { EnvHost, type HostedEnv, type Workers } from "../rollout/hosts.ts";
-import { readFields } from "./errors.ts";
+import { readFields } from "../wire/errors.ts";
 
 export type EnvironmentsOptions = {
   /** Ids or files that may be played; `all` is every built-in one. */

@@ -1,7 +1,7 @@
 /** Bodies of any kind, to every route that takes one: never a crash, never a fault of ours, always words. `npm run prove -- fuzz` sends 100,000. */
 import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { MOST_BYTES } from "./ask.ts";
+import { MAX_BODY_BYTES } from "../wire/request.ts";
 import { assail, hostile, renderedPicture } from "./test-fuzz.ts";
 import { type Served, serveTiny } from "./test-serve.ts";
 
@@ -35,7 +35,7 @@ test("no body is answered with a fault or not at all", async () => {
 test("a body that is too long is refused before it is read", async () => {
   const socket = connect(served.port, "127.0.0.1");
   socket.write(
-    `POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${MOST_BYTES + 1}\r\n\r\n{`,
+    `POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${MAX_BODY_BYTES + 1}\r\n\r\n{`,
   );
   let said = "";
   for await (const part of socket) {

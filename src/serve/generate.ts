@@ -3,22 +3,23 @@ import { z } from "zod";
 import type { ModelInput } from "../core/model-input.ts";
 import type { TopLogprob } from "../engine/engine.ts";
 import { json } from "../http/responses.ts";
+import { ApiError, badField, integers, readFields, texts } from "../wire/errors.ts";
+import { eventAnswer, HeldBack } from "../wire/events.ts";
 import {
-  type Ask,
-  checkPrompt,
-  eventAnswer,
+  countTokens,
   fullUsage,
+  type Generated,
   logprobNumber,
-  newId,
-  readJsonBody,
-  seconds,
+  type OnChoiceToken,
+  sampledFirst,
+  stopReason,
   usageOf,
-} from "./ask.ts";
-import type { Backend, Generated } from "./backend.ts";
-import { promptLogprobs, sampledFirst, stopReason } from "./chat.ts";
-import { ApiError, badField, integers, readFields, texts } from "./errors.ts";
-import { readSampling, samplingFields, type Wanted } from "./sampling.ts";
-import { AnswerText } from "./text.ts";
+} from "../wire/reply.ts";
+import { newId, readJsonBody, seconds } from "../wire/request.ts";
+import { readSampling, samplingFields, type Wanted } from "../wire/sampling.ts";
+import { AnswerText } from "../wire/text.ts";
+import { type Ask, checkPrompt, promptLogprobs } from "./ask.ts";
+import type { Backend } from "./backend.ts";
 
 const flag = z.boolean().nullish();
 const place = z.looseObject({ offset: z.int().min(0), length: z.int().min(1) });
@@ -102,10 +103,7 @@ type Context = {
   readonly withIds: boolean;
 };
 
-function run(
-  { backend, model, prompt, wanted, signal }: Context,
-  take?: Parameters<Backend["choices"]>[2],
-): Promise<Generated[]> {
+function run({ backend, model, prompt, wanted, signal }: Context, take?: OnChoiceToken): Promise<Generated[]> {
   return backend.choices(wanted.n, { model, prompt, params: wanted.params, signal }, take);
 }
 
@@ -121,10 +119,10 @@ function entry({ params }: Context, id: number, logprob: number, top: readonly T
 }
 
 /** Only a stop string needs the text. */
-function reasonOf({ backend, wanted }: Context, { ids, finish }: Generated): string | number | null {
+function reasonOf({ backend, wanted }: Context, generated: Generated): string | number | null {
   const text = new AnswerText(backend.chat.tokenizer, wanted.text);
-  if (wanted.text.stop.length > 0) for (const id of ids) text.push(id);
-  return stopReason(ids, finish, text, wanted);
+  if (wanted.text.stop.length > 0) for (const id of generated.ids) text.push(id);
+  return stopReason(generated, text.stopped, wanted);
 }
 
 async function whole(context: Context): Promise<Response> {
@@ -136,10 +134,7 @@ async function whole(context: Context): Promise<Response> {
     request_id: id,
     model,
     created,
-    usage: fullUsage(
-      prompt.ids.length,
-      generated.reduce((sum, { ids }) => sum + ids.length, 0),
-    ),
+    usage: fullUsage(prompt.ids.length, countTokens(generated)),
     prompt_logprobs: await promptLogprobs(params.prompt_logprobs, backend, model, prompt),
     prompt_token_id_logprobs: null,
     prompt_token_ids: withIds ? [...prompt.ids] : null,
@@ -172,12 +167,11 @@ function streamed(
   const always = options.include_usage === true && options.continuous_usage_stats === true;
   return eventAnswer(async (send) => {
     const counts = new Array<number>(wanted.n).fill(0);
-    const held: (((last?: Generated) => void) | undefined)[] = counts.map(() => undefined);
+    const held = counts.map(() => new HeldBack<Generated>());
     const generated = await run(context, (index, drawn, logprob, top) => {
-      held[index]?.();
       counts[index] = (counts[index] as number) + 1;
       const usage = always ? fullUsage(prompt.ids.length, counts[index] as number) : null;
-      held[index] = (last) =>
+      held[index]?.next((last) =>
         send({
           request_id: id,
           usage,
@@ -194,11 +188,12 @@ function streamed(
               logprobs: hasLogprobs ? { content: [entry(context, drawn, logprob, top)] } : null,
             },
           ],
-        });
+        }),
+      );
     });
-    for (const [index, one] of generated.entries()) held[index]?.(one);
+    for (const [index, one] of generated.entries()) held[index]?.end(one);
     if (options.include_usage !== true) return;
-    const total = counts.reduce((sum, count) => sum + count, 0);
-    send({ request_id: id, usage: usageOf(prompt.ids.length, total), output_mode: "tokens", choices: [] });
+    const usage = usageOf(prompt.ids.length, countTokens(generated));
+    send({ request_id: id, usage, output_mode: "tokens", choices: [] });
   });
 }

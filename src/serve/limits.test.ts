@@ -167,7 +167,7 @@ describe("images", () => {
       new Uint8Array(901 * 700 * 3).map((_, i) => (i * 31 + (i >> 9)) % 256),
     );
     const small = new Image(40, 24, new Uint8Array(40 * 24 * 3).fill(9));
-    const desk = new Desk({ folder: served.folder, contextLength: 1024, processor });
+    const desk = new Desk({ folder: served.folder, contextTokens: 1024, processor });
     try {
       const { images, release } = await desk.decode([encodePng(image), encodePng(small)]);
       release();
@@ -183,7 +183,7 @@ describe("images", () => {
   test("of all requests have so much room together: one waits until another's answer is out", async () => {
     const { processor } = await loadChat(served.folder);
     const file = encodePng(new Image(64, 64, new Uint8Array(64 * 64 * 3)));
-    const desk = new Desk({ folder: served.folder, contextLength: 1024, processor, pixelBytes: 64 * 64 * 3 });
+    const desk = new Desk({ folder: served.folder, contextTokens: 1024, processor, pixelBytes: 64 * 64 * 3 });
     try {
       const first = await desk.decode([file]);
       let isSecond = false;
@@ -221,7 +221,7 @@ describe("text", () => {
 
   test("is tokenized while the main thread does other things", async () => {
     const { processor, tokenizer } = await loadChat(served.folder);
-    const desk = new Desk({ folder: served.folder, contextLength: 1_000_000, processor });
+    const desk = new Desk({ folder: served.folder, contextTokens: 1_000_000, processor });
     const text = `${"word and ".repeat(20_000)}${" ".repeat(20_000)}`;
     let turns = 0;
     const beat = setInterval(() => turns++, 1);

@@ -10,7 +10,7 @@ import type { Features, ImageSpan } from "../core/model-input.ts";
 import { decodeFeatures, encodeFeatures } from "../engine/vllm/features.ts";
 import { pack, unpack } from "../engine/vllm/msgpack.ts";
 import type { ImageProcessor } from "../model/image-processor.ts";
-import { ApiError } from "./errors.ts";
+import { ApiError } from "../wire/errors.ts";
 
 /** Stands for a picture of which only the numbers are known. */
 const UNSEEN = new Image(1, 1, new Uint8Array(3));

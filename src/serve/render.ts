@@ -3,12 +3,14 @@ import { z } from "zod";
 import type { ModelInput } from "../core/model-input.ts";
 import { json } from "../http/responses.ts";
 import type { Tokenizer } from "../model/tokenizer.ts";
-import { type Ask, newId, readJsonBody } from "./ask.ts";
-import { chatSchema, readChatSampling, renderChat } from "./chat.ts";
+import { readChat, readChatSampling } from "../wire/chat.ts";
+import { readFields } from "../wire/errors.ts";
+import { newId, readJsonBody } from "../wire/request.ts";
+import type { SamplingRequest, Wanted } from "../wire/sampling.ts";
+import type { Ask } from "./ask.ts";
+import { renderChat } from "./chat.ts";
 import { completionSchema, readCompletionSampling, readPrompts } from "./completions.ts";
-import { readFields } from "./errors.ts";
 import { wireFeatures } from "./pictures.ts";
-import type { SamplingRequest, Wanted } from "./sampling.ts";
 
 const extras = z.looseObject({
   return_token_offsets: z.boolean().nullish(),
@@ -20,10 +22,10 @@ const extras = z.looseObject({
 
 export async function renderChatRequest({ backend, request }: Ask): Promise<Response> {
   const body = await readJsonBody(request);
-  const asked = readFields(chatSchema, body);
+  const asked = readChat(body);
   const model = backend.resolve(asked.model);
   const prompt = await renderChat(asked, backend, request);
-  const wanted = readChatSampling(asked, backend, prompt);
+  const wanted = readChatSampling(asked, backend.samplingContext(prompt));
   const logprobs = asked.logprobs ? (asked.top_logprobs ?? 0) : undefined;
   const { tokenizer, processor } = backend.chat;
   return json({

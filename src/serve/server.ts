@@ -9,13 +9,13 @@ import { Guard, keyOf } from "../http/guard.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { json } from "../http/responses.ts";
 import { listen } from "../http/server.ts";
+import { apiErrorResponse, NoRoute } from "../wire/errors.ts";
 import { type Ask, VLLM_VERSION } from "./ask.ts";
 import { Backend, type BackendOptions } from "./backend.ts";
 import { answerChat } from "./chat.ts";
 import { answerCompletion } from "./completions.ts";
 import * as control from "./control.ts";
 import { Environments, type EnvironmentsOptions } from "./environments.ts";
-import { apiErrorResponse, NoRoute } from "./errors.ts";
 import { answerGenerate } from "./generate.ts";
 import { renderChatRequest, renderCompletionRequest } from "./render.ts";
 import { TINKER_PREFIX, Tinker } from "./tinker/tinker.ts";
@@ -118,8 +118,8 @@ export async function startServer(options: ServeOptions): Promise<ServeServer> {
   };
 }
 
-function openTinker({ engine, chat, desk, folder, name, contextLength }: Backend, store: string): Promise<Tinker> {
-  return Tinker.open({ engine, chat, desk, folder, name, contextLength, store });
+function openTinker({ engine, chat, desk, folder, name, contextTokens }: Backend, store: string): Promise<Tinker> {
+  return Tinker.open({ engine, chat, desk, folder, name, contextTokens, store });
 }
 
 async function serve(request: HttpRequest, served: Served): Promise<Response> {
@@ -156,7 +156,7 @@ function answerModels({ backend }: Ask): Response {
     owned_by: "saccade",
     root,
     parent,
-    max_model_len: parent === null ? backend.contextLength : null,
+    max_model_len: parent === null ? backend.contextTokens : null,
     permission: [],
   }));
   return json({ object: "list", data });

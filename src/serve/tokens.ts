@@ -1,9 +1,11 @@
 /** `/tokenize` and `/detokenize`. */
 import { z } from "zod";
 import { json } from "../http/responses.ts";
-import { type Ask, readJsonBody } from "./ask.ts";
-import { chatSchema, renderIds } from "./chat.ts";
-import { ApiError, integers, readFields } from "./errors.ts";
+import { readChat } from "../wire/chat.ts";
+import { ApiError, integers, readFields } from "../wire/errors.ts";
+import { readJsonBody } from "../wire/request.ts";
+import type { Ask } from "./ask.ts";
+import { renderIds } from "./chat.ts";
 
 const flag = z.boolean().nullish();
 const textSchema = z.looseObject({ prompt: z.string(), model: z.string().nullish(), return_token_strs: flag });
@@ -13,14 +15,14 @@ export async function answerTokenize({ backend, request }: Ask): Promise<Respons
   const body = await readJsonBody(request);
   const { tokenizer } = backend.chat;
   const isChat = typeof body === "object" && body !== null && "messages" in body;
-  const asked = isChat ? readFields(chatSchema, body) : readFields(textSchema, body);
+  const asked = isChat ? readChat(body) : readFields(textSchema, body);
   backend.resolve(asked.model);
   const ids = isChat
-    ? (await renderIds(readFields(chatSchema, body), backend, request)).ids
+    ? (await renderIds(readChat(body), backend, request)).ids
     : ((await backend.desk.encode([readFields(textSchema, body).prompt], request.signal))[0] as Int32Array);
   return json({
     count: ids.length,
-    max_model_len: backend.contextLength,
+    max_model_len: backend.contextTokens,
     tokens: [...ids],
     token_strs: asked.return_token_strs === true ? [...ids].map((id) => tokenizer.token(id) ?? "") : null,
   });

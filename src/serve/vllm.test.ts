@@ -38,7 +38,7 @@ describe.runIf(python)("beside the real vLLM", () => {
     served = await serveTiny();
     await writeAdapter(served.engine, served.folder, join(served.root, "adapter"));
     const model = served.folder;
-    vllm = await startVllm({ python: python as string, model, contextLength: 1024, images: 24, loraRank: 8 });
+    vllm = await startVllm({ python: python as string, model, contextTokens: 1024, images: 24, loraRank: 8 });
     // In order: some rows change what later ones see.
     for (const request of REQUESTS) {
       const both = [served.url, vllm.url].map((url) => ask(url, request, "policy", served.root));

@@ -37,7 +37,7 @@ describe.runIf(python)("the quickstart on the real vLLM", () => {
   let start = "";
   const servers: VllmServer[] = [];
   const launch = async () => {
-    servers.push(await startVllm({ python: python as string, model: start, contextLength: 512, images: 16 }));
+    servers.push(await startVllm({ python: python as string, model: start, contextTokens: 512, images: 16 }));
   };
   const urls = () => servers.map(({ url }) => url);
 

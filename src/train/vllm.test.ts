@@ -48,7 +48,7 @@ describe.runIf(python)("the real vLLM", () => {
     startVllm({
       python: python as string,
       model,
-      contextLength: 512,
+      contextTokens: 512,
       images: 24,
       loraRank: 8,
       transfer: true,
@@ -111,7 +111,7 @@ describe.runIf(python)("the real vLLM", () => {
       steps: 3,
     });
     ({ model } = await train({ recipe, folder: join(root, "run") }));
-    const aside = startVllm({ python: python as string, model, contextLength: 512, images: 24, renderOnly: true });
+    const aside = startVllm({ python: python as string, model, contextTokens: 512, images: 24, renderOnly: true });
     [server, renderer] = await Promise.all([start(), aside]);
   }, 600_000);
   afterAll(async () => {

@@ -118,8 +118,8 @@ export class TinkerEngine implements Engine {
   async chat(folder: string): Promise<ChatModel> {
     const home = (await readPlace(folder))?.tokenizer ?? folder;
     const chat = chatModel(await loadChat(home));
-    const { contextLength = chat.maxPositions } = this.#server;
-    return { ...chat, maxPositions: Math.min(chat.maxPositions, contextLength) };
+    const { contextTokens = chat.maxPositions } = this.#server;
+    return { ...chat, maxPositions: Math.min(chat.maxPositions, contextTokens) };
   }
 
   async close(): Promise<void> {

@@ -10,7 +10,7 @@ export class TinkerServer {
   readonly service: api.ServiceClient;
   /** The base model's name there. */
   readonly model: string;
-  readonly contextLength: number | undefined;
+  readonly contextTokens: number | undefined;
   /** Older servers take JSON, know no sequence ids, and average their losses. */
   readonly form: "protobuf" | "json";
   /** What one of Saccade's own servers says of itself. */
@@ -18,10 +18,10 @@ export class TinkerServer {
   readonly used = { prefill: 0, sample: 0, train: 0 } satisfies Tokens;
   #sees: Promise<void> | undefined;
 
-  private constructor(parts: Pick<TinkerServer, "service" | "model" | "contextLength" | "form" | "own">) {
+  private constructor(parts: Pick<TinkerServer, "service" | "model" | "contextTokens" | "form" | "own">) {
     this.service = parts.service;
     this.model = parts.model;
-    this.contextLength = parts.contextLength;
+    this.contextTokens = parts.contextTokens;
     this.form = parts.form;
     this.own = parts.own;
   }
@@ -38,7 +38,7 @@ export class TinkerServer {
     return new TinkerServer({
       service,
       model,
-      contextLength: models.find(({ model_name: name }) => name === model)?.max_context_length ?? undefined,
+      contextTokens: models.find(({ model_name: name }) => name === model)?.max_context_length ?? undefined,
       form: await asEngine(service.form()),
       own,
     });

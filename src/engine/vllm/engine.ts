@@ -59,7 +59,7 @@ export class VllmEngine implements Engine {
   /** None: the model folder renders. */
   readonly #renderServers: readonly VllmServer[];
   readonly #fleet: Fleet;
-  #contextLength = Number.POSITIVE_INFINITY;
+  #contextTokens = Number.POSITIVE_INFINITY;
   #made: string | undefined;
 
   private constructor(learner: Engine, settings: SamplerSettings) {
@@ -80,7 +80,7 @@ export class VllmEngine implements Engine {
   static async open(learner: Engine, settings: SamplerSettings): Promise<VllmEngine> {
     const engine = new VllmEngine(learner, settings);
     try {
-      engine.#contextLength = (await engine.#fleet.probe()).contextLength;
+      engine.#contextTokens = (await engine.#fleet.probe()).contextTokens;
       return engine;
     } catch (error) {
       await engine.close();
@@ -120,7 +120,7 @@ export class VllmEngine implements Engine {
   async chat(folder: string): Promise<ChatModel> {
     const chat = await loadChat(folder);
     const model = chatModel(chat);
-    const maxPositions = Math.min(model.maxPositions, this.#contextLength);
+    const maxPositions = Math.min(model.maxPositions, this.#contextTokens);
     if (this.#renderServers.length === 0) return { ...model, maxPositions };
     const renderer = await VllmRenderer.open(this.#renderServers, chat, this.#settings);
     return { ...model, maxPositions, renderer };

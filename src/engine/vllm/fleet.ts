@@ -87,7 +87,7 @@ export class Fleet {
     if (other !== undefined) {
       throw new EngineError(`The servers serve different models: ${first.model} and ${other.model}. Start them alike.`);
     }
-    return { ...first, contextLength: Math.min(...probes.map(({ contextLength }) => contextLength)) };
+    return { ...first, contextTokens: Math.min(...probes.map(({ contextTokens }) => contextTokens)) };
   }
 
   /** Gives new weights to every server that is there. One that is not gets them when it is back. */

@@ -31,7 +31,7 @@ export type VllmOptions = {
   /** 0 or absent: any free one. */
   readonly port?: number;
   /** Most ids of a sequence; absent: what the model can attend to. */
-  readonly contextLength?: number;
+  readonly contextTokens?: number;
   /** Most pictures of a sequence. */
   readonly images?: number;
   /** Largest rank of adapters that may be loaded while it runs; absent: none may. */
@@ -118,12 +118,12 @@ export function serveCommand(
   install: VllmInstall,
   options: VllmOptions & { readonly port: number },
 ): { readonly args: string[]; readonly env: Record<string, string> } {
-  const { model, name = "policy", host = "127.0.0.1", port, images = 64, contextLength, loraRank } = options;
+  const { model, name = "policy", host = "127.0.0.1", port, images = 64, contextTokens, loraRank } = options;
   const args = ["-m", "vllm.entrypoints.cli.main"];
   args.push(...(options.renderOnly ? ["launch", "render"] : ["serve"]), model);
   args.push("--served-model-name", name, "--host", host, "--port", String(port));
   args.push("--generation-config", "vllm", "--limit-mm-per-prompt", JSON.stringify({ image: images }));
-  if (contextLength !== undefined) args.push("--max-model-len", String(contextLength));
+  if (contextTokens !== undefined) args.push("--max-model-len", String(contextTokens));
   // Features are then normalised pixels in the model's type, whatever the model: a learner takes them as they come.
   args.push("--no-mm-device-do-normalize");
   if (install.cpu) args.push("--dtype", "float32", "--enforce-eager");

@@ -63,7 +63,7 @@ export type Generated = Drawn & {
   readonly promptLogprobs?: Float32Array;
 };
 
-export type Probe = { readonly model: string; readonly version: string; readonly contextLength: number };
+export type Probe = { readonly model: string; readonly version: string; readonly contextTokens: number };
 
 /** How weights in a learner's memory are asked for: its machine, and a snapshot's `offer`. */
 export type Offering = { readonly host: string; readonly to: (takers: number) => Promise<WeightOffer> };
@@ -179,7 +179,7 @@ export class VllmServer implements TokenServer {
     ]);
     const [first] = this.#read(models, listed).data;
     this.#model = first?.id as string;
-    const contextLength = first?.max_model_len ?? Number.POSITIVE_INFINITY;
+    const contextTokens = first?.max_model_len ?? Number.POSITIVE_INFINITY;
     if (role === "generate") {
       await this.#checkConfig();
       // What a server was not started for is said now, not in the middle of a run.
@@ -187,7 +187,7 @@ export class VllmServer implements TokenServer {
         .post(GENERATE, { token_ids: [0], sampling_params: { max_tokens: 1 } }, { timeoutMs })
         .catch((error) => this.#explainForbidden(error));
     }
-    return { model: this.#model, version, contextLength };
+    return { model: this.#model, version, contextTokens };
   }
 
   async #checkConfig(): Promise<void> {

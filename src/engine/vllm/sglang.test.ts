@@ -149,7 +149,7 @@ test("a prompt that came out with other ids, or without log-probabilities, is re
 });
 
 test("a server that reports what it had before temperature is refused at the start", async () => {
-  expect(await client.probe()).toEqual({ model: "policy", version: "0.5.9", contextLength: 512 });
+  expect(await client.probe()).toEqual({ model: "policy", version: "0.5.9", contextTokens: 512 });
   state.tempers = false;
   await expect(client.probe()).rejects.toThrow(/SGLANG_RETURN_ORIGINAL_LOGPROB/);
 });

@@ -60,7 +60,7 @@ export class SglangServer implements TokenServer {
     return {
       model: first?.id as string,
       version: info.version ?? "unknown",
-      contextLength: first?.max_model_len ?? Number.POSITIVE_INFINITY,
+      contextTokens: first?.max_model_len ?? Number.POSITIVE_INFINITY,
     };
   }
 

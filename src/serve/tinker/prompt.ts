@@ -10,7 +10,7 @@ import type { WireChunk } from "./messages.ts";
 
 /** A frame comes turn after turn, and again to be learned from. Those used last are last. */
 const pictures = new Map<string, Image>();
-const MOST_BYTES = 64 * 1024 * 1024;
+const MAX_BYTES = 64 * 1024 * 1024;
 /** Of the distinct images of one batch, as the model sees them: 128 megapixels. */
 const MOST_IMAGE_BYTES = 3 * 128 * 1024 * 1024;
 let bytes = 0;
@@ -19,14 +19,14 @@ function remember(key: string, image: Image): void {
   if (!pictures.delete(key)) bytes += image.data.length;
   pictures.set(key, image);
   for (const [oldest, { data }] of pictures) {
-    if (bytes <= MOST_BYTES) break;
+    if (bytes <= MAX_BYTES) break;
     pictures.delete(oldest);
     bytes -= data.length;
   }
 }
 
 /** What prompts are made with. */
-export type PromptShop = { readonly chat: ChatFolder; readonly desk: Desk; readonly contextLength: number };
+export type PromptShop = { readonly chat: ChatFolder; readonly desk: Desk; readonly contextTokens: number };
 /** `release` gives the room of their pixels back. */
 export type Prompts = { readonly prompts: readonly ModelInput[]; readonly release: () => void };
 
@@ -70,14 +70,14 @@ export async function promptsOf(
 
 function outline(
   chunks: readonly WireChunk[],
-  { chat: { processor, ids: names, vocabSize }, desk, contextLength }: PromptShop,
+  { chat: { processor, ids: names, vocabSize }, desk, contextTokens }: PromptShop,
   files: Map<string, Uint8Array>,
 ): Outline {
   const ids: number[] = [];
   const places: Place[] = [];
   const checkRoom = (more: number) => {
-    if (ids.length + more <= contextLength) return;
-    throw new DataError(`A model_input has ${ids.length + more} tokens or more; the context has ${contextLength}.`);
+    if (ids.length + more <= contextTokens) return;
+    throw new DataError(`A model_input has ${ids.length + more} tokens or more; the context has ${contextTokens}.`);
   };
   for (const chunk of chunks) {
     if (chunk.type === "text") {

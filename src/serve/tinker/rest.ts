@@ -3,7 +3,7 @@ import { HttpError } from "../../http/errors.ts";
 import { readBody } from "../../http/limits.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { json } from "../../http/responses.ts";
-import { MOST_BYTES } from "../ask.ts";
+import { MAX_BODY_BYTES } from "../../wire/request.ts";
 import { findCheckpoint, findModel, findSession } from "./find.ts";
 import { type CheckpointRow, iso, type Journal, type ModelRow, now, readMetadata, type SessionRow } from "./journal.ts";
 import type { Links } from "./links.ts";
@@ -59,7 +59,7 @@ export class Listings {
         return new Response(null, { status: 204 });
       case "POST publish":
       case "DELETE publish":
-        await readBody(request, MOST_BYTES);
+        await readBody(request, MAX_BODY_BYTES);
         this.#journal.run(
           "UPDATE checkpoints SET public = ? WHERE run = ? AND kind = ? AND name = ?",
           ...[method === "POST" ? 1 : 0, row.run, row.kind, row.name],

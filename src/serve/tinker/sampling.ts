@@ -7,7 +7,7 @@ import type { Datum, Sample, SampleContext, Sampler, SamplingParams, TopLogprob 
 import { HttpError } from "../../http/errors.ts";
 import type { ChatFolder } from "../../model/chat.ts";
 import { visionIds } from "../../model/vision-ids.ts";
-import { MOST_STOPS } from "../sampling.ts";
+import { MAX_STOPS } from "../../wire/sampling.ts";
 import type { Outcome } from "./futures.ts";
 import { encodeSamples, type TargetScores } from "./messages.ts";
 import { type PromptShop, promptsOf } from "./prompt.ts";
@@ -21,7 +21,7 @@ export type Prepared = { readonly prompt: ModelInput; readonly params: SamplingP
 
 /** Everything that can be wrong with a request, before it is accepted. */
 export async function prepare(request: SampleRequest, shop: PromptShop): Promise<Prepared> {
-  const { chat, contextLength } = shop;
+  const { chat, contextTokens } = shop;
   const { prompts, release } = await promptsOf(
     [
       request.prompt.chunks.map((chunk) =>
@@ -38,7 +38,7 @@ export async function prepare(request: SampleRequest, shop: PromptShop): Promise
   );
   const prompt = prompts[0] as ModelInput;
   try {
-    return { prompt, params: readParams(request, prompt, chat, contextLength), release };
+    return { prompt, params: readParams(request, prompt, chat, contextTokens), release };
   } catch (error) {
     release();
     throw error;
@@ -49,15 +49,15 @@ function readParams(
   request: SampleRequest,
   prompt: ModelInput,
   chat: ChatFolder,
-  contextLength: number,
+  contextTokens: number,
 ): SamplingParams {
   const { sampling_params: given } = request;
-  const room = contextLength - prompt.ids.length;
+  const room = contextTokens - prompt.ids.length;
   const most = given.max_tokens ?? room;
   if (most < 1 || most > room) {
     throw new HttpError(
       400,
-      `The prompt and max_tokens are ${prompt.ids.length} + ${most}; the context has ${contextLength}.`,
+      `The prompt and max_tokens are ${prompt.ids.length} + ${most}; the context has ${contextTokens}.`,
     );
   }
   const stop = typeof given.stop === "string" ? [given.stop] : given.stop;
@@ -65,8 +65,8 @@ function readParams(
   // An empty list means that nothing stops it.
   const ids =
     stop?.length === 0 ? [] : [...chat.generation.eos, ...(stop?.filter((one) => typeof one === "number") ?? [])];
-  if (words.length > MOST_STOPS)
-    throw new DataError(`At most ${MOST_STOPS} stop strings are looked for, got ${words.length}.`);
+  if (words.length > MAX_STOPS)
+    throw new DataError(`At most ${MAX_STOPS} stop strings are looked for, got ${words.length}.`);
   return {
     maxTokens: most,
     temperature: given.temperature,

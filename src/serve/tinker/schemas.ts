@@ -4,7 +4,7 @@ import { z } from "zod";
 import { HttpError } from "../../http/errors.ts";
 import { readJsonText } from "../../http/limits.ts";
 import type { HttpRequest } from "../../http/request.ts";
-import { integers, texts } from "../errors.ts";
+import { integers, texts } from "../../wire/errors.ts";
 
 /** The most bytes of a body of JSON; batches are protobuf. */
 const MOST_JSON = 64 * 1024 * 1024;

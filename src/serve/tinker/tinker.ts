@@ -15,7 +15,7 @@ import { segmentsOf } from "../../http/paths.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { json } from "../../http/responses.ts";
 import type { ChatFolder } from "../../model/chat.ts";
-import { MOST_BYTES } from "../ask.ts";
+import { MAX_BODY_BYTES } from "../../wire/request.ts";
 import type { Desk } from "../desk.ts";
 import { findCheckpoint, findModel, findSampler, findSession } from "./find.ts";
 import { Journal, metadataText, now } from "./journal.ts";
@@ -47,7 +47,7 @@ export type TinkerOptions = {
   readonly desk: Desk;
   readonly folder: string;
   readonly name: string;
-  readonly contextLength: number;
+  readonly contextTokens: number;
   readonly store: string;
 };
 
@@ -113,10 +113,10 @@ export class Tinker {
         return json({ status: "ok" });
       case "GET get_server_capabilities":
         return json({
-          supported_models: [{ model_name: this.#options.name, max_context_length: this.#options.contextLength }],
+          supported_models: [{ model_name: this.#options.name, max_context_length: this.#options.contextTokens }],
         });
       case "POST telemetry":
-        await readBody(request, MOST_BYTES);
+        await readBody(request, MAX_BODY_BYTES);
         return json({ status: "accepted" });
       case "POST create_session":
         return this.#createSession(await body(schemas.createSession));
@@ -213,7 +213,7 @@ export class Tinker {
     if (!(request.headers.get("content-type") ?? "").includes("application/x-protobuf")) {
       throw new HttpError(400, "forward_backward takes protobuf; use an SDK of 0.23 or newer.");
     }
-    const body = await readBody(request, MOST_BYTES);
+    const body = await readBody(request, MAX_BODY_BYTES);
     const { modelId, seqId } = decodeForwardBackward(body);
     return this.#models.submit("forward_backward", modelId, seqId === 0 ? null : String(seqId), body);
   }

@@ -152,7 +152,7 @@ export class TrainedModel {
     const loss = lossOf(request.loss, request.config);
     const vision = new Set(visionIds(chat.ids, chat.tokenizer.special));
     const chunks = request.data.map((datum) => datum.chunks);
-    const { prompts, release } = await promptsOf(chunks, { chat, desk, contextLength: chat.maxPositions });
+    const { prompts, release } = await promptsOf(chunks, { chat, desk, contextTokens: chat.maxPositions });
     try {
       const expanded = request.data.map(({ inputs }, i) => expandDatum(prompts[i] as ModelInput, inputs, loss, vision));
       return await this.#learn(request, expanded, loss);

@@ -1,10 +1,12 @@
 /**
- * From ids to the text of an answer, as vLLM makes it: special tokens are left out, an id that leaves a character unfinished gives nothing until
- * the character is whole, and a character that never becomes whole is dropped.
+ * Turns ids into the text of an answer, as vLLM does: it leaves out special tokens, holds back an incomplete character until the rest arrives, and
+ * drops one that is never completed.
  */
 import type { Tokenizer } from "../model/tokenizer.ts";
 
 const BROKEN = "\ufffd";
+
+export type TokenReader = Pick<Tokenizer, "decode" | "isSpecial">;
 
 export type TextOptions = {
   readonly skipSpecial: boolean;
@@ -13,27 +15,27 @@ export type TextOptions = {
 };
 
 export class AnswerText {
-  /** What may be shown so far. */
+  /** What can be shown so far. */
   text = "";
-  /** The stop string that was met. */
+  /** The stop string that was found. */
   stopped: string | undefined;
-  readonly #tokenizer: Tokenizer;
+  readonly #tokenizer: TokenReader;
   readonly #options: TextOptions;
   #pending: number[] = [];
   #whole = "";
 
-  constructor(tokenizer: Tokenizer, options: TextOptions) {
+  constructor(tokenizer: TokenReader, options: TextOptions) {
     this.#tokenizer = tokenizer;
     this.#options = options;
   }
 
-  /** What one of these ids reads as after what came before, with its bytes. Call before `push`. */
+  /** How an id reads after the ids before it. Call it before `push`. */
   token(id: number): string {
     const read = this.#tokenizer.decode([...this.#pending, id]);
     return read.endsWith(BROKEN) ? "" : read.replace(/^\ufffd+/, "");
   }
 
-  /** The text that this id completes. Enough is held back that a stop string is never shown in part. */
+  /** The text that this id completes. Holds back enough that a stop string is never shown in part. */
   push(id: number): string {
     if (this.#options.skipSpecial && this.#tokenizer.isSpecial(id)) return this.#show(false);
     this.#pending.push(id);
@@ -63,7 +65,7 @@ export class AnswerText {
     }
     const held = all || this.stopped !== undefined ? 0 : Math.max(0, ...stop.map((word) => word.length - 1));
     let until = Math.max(this.text.length, this.#whole.length - held);
-    // Half a character is none: it waits for its other half.
+    // Never cut a surrogate pair.
     if (until < this.#whole.length && isHighSurrogate(this.#whole.charCodeAt(until - 1))) until -= 1;
     const shown = this.#whole.slice(this.text.length, until);
     this.text += shown;

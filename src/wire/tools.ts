@@ -1,4 +1,4 @@
-/** Calls that a model writes as `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, the way of Qwen's templates and ours. */
+/** Tool calls, written as `<tool_call>{"name": …, "arguments": {…}}</tool_call>` by Qwen's chat templates and ours. */
 import { randomBytes } from "node:crypto";
 import { isJsonObject, type Json } from "../core/json.ts";
 
@@ -11,7 +11,7 @@ export type WireCall = {
   readonly function: { readonly name: string; readonly arguments: string };
 };
 
-/** The calls of a reply and what was said before the first. A reply whose calls can't be read is all text: it is data, not an error. */
+/** The calls of a reply and the text before the first one. A reply whose calls can't be read is all text: it is data, not an error. */
 export function parseToolCalls(text: string): { readonly content: string | null; readonly calls: readonly WireCall[] } {
   const start = text.indexOf(OPEN);
   if (start < 0) return { content: text, calls: [] };
@@ -38,7 +38,7 @@ function readCall(text: string): WireCall | undefined {
   return { id, type: "function", function: { name: value.name, arguments: written } };
 }
 
-/** Lets text through until a call may have begun; the rest is read when the reply is whole. */
+/** Lets text through until a call may have begun. The rest is read at the end of the reply. */
 export class ToolGate {
   #held = "";
 
@@ -46,7 +46,7 @@ export class ToolGate {
     this.#held += text;
     const at = this.#held.indexOf(OPEN);
     let safe = at < 0 ? this.#held.length : at;
-    // The end may be the beginning of a call.
+    // The text may end with the beginning of a call.
     for (let length = OPEN.length - 1; at < 0 && length > 0; length--) {
       if (this.#held.endsWith(OPEN.slice(0, length))) {
         safe = this.#held.length - length;

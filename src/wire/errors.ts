@@ -1,4 +1,4 @@
-/** Failures as vLLM words them: `{"error": {message, type, param, code}}`. Schema errors are 400 "Bad Request" and name the field; the others carry a type. */
+/** Errors in the form of OpenAI and vLLM: `{"error": {message, type, param, code}}`. Schema errors are 400 "Bad Request" and name the field. */
 import { z } from "zod";
 import { errorMessage, SaccadeError } from "../core/errors.ts";
 import { EngineError } from "../engine/errors.ts";
@@ -26,15 +26,15 @@ export class ApiError extends HttpError {
   }
 }
 
-/** A field that is well formed but can't be served. */
+/** A well-formed field with a value that can't be served. */
 export function badField(param: string | null, message: string): ApiError {
   return new ApiError(400, message, { param });
 }
 
-/** What a schema had to say; `where` is "body" or "query". */
+/** The first error that a schema found; `where` is "body" or "query". */
 export function schemaError({ issues }: z.core.$ZodError, where = "body"): ApiError {
   const [first] = issues;
-  // A union's first member says which field is missing.
+  // The first member of a union says which field is missing.
   const inner = first?.code === "invalid_union" ? first.errors[0]?.[0] : undefined;
   const path = [where, ...(first?.path ?? []), ...(inner?.path ?? [])].join(".");
   return new ApiError(400, `${path}: ${(inner ?? first)?.message ?? "not valid"}`, {
@@ -43,7 +43,7 @@ export function schemaError({ issues }: z.core.$ZodError, where = "body"): ApiEr
   });
 }
 
-/** A list whose first wrong element is told and no other: a million wrong ones would be a million issues. */
+/** A list that reports only its first wrong element: a million wrong ones would be a million issues. */
 function listOf<T>(what: string, is: (value: unknown) => boolean) {
   return z.custom<unknown[]>(Array.isArray, "expected a list").transform((list, context): T[] => {
     const wrong = list.findIndex((value) => !is(value));
@@ -55,7 +55,7 @@ function listOf<T>(what: string, is: (value: unknown) => boolean) {
 export const integers = listOf<number>("a whole number", Number.isSafeInteger);
 export const texts = listOf<string>("text", (value) => typeof value === "string");
 
-/** Reads `value` by `schema`; fields that it does not know are ignored, as vLLM does. */
+/** Ignores fields that the schema does not know, as vLLM does. */
 export function readFields<S extends z.ZodType>(schema: S, value: unknown, where = "body"): z.output<S> {
   const read = schema.safeParse(value);
   if (!read.success) throw schemaError(read.error, where);
@@ -72,7 +72,7 @@ export function apiErrorBody(error: unknown): { status: number; body: unknown } 
 export function apiErrorResponse(error: unknown): Response {
   const headers = error instanceof HttpError ? error.headers : {};
   const { status, body } = apiErrorBody(error);
-  // Before any route is found the answers are the framework's.
+  // vLLM's web framework answers these before any route is found.
   if (error instanceof NoRoute) return json({ detail: error.message }, { status, headers });
   if (status === 401) return json({ error: "Unauthorized" }, { status, headers });
   return json(body, { status, headers });
@@ -80,8 +80,8 @@ export function apiErrorResponse(error: unknown): Response {
 
 export class NoRoute extends HttpError {}
 
-function statusOf(error: unknown): number {
+export function statusOf(error: unknown): number {
   if (error instanceof HttpError) return error.status;
-  // An engine that fails is our trouble; anything else that was thrown on purpose speaks of the request.
+  // A failing engine is a server error; our other errors are about the request.
   return error instanceof SaccadeError && !(error instanceof EngineError) ? 400 : 500;
 }

@@ -1,19 +1,19 @@
-/** The sampling fields of a request: checked as vLLM checks them, turned into what engines take. What an engine can't do is refused by name, never ignored. */
+/** The sampling fields of a request, checked as vLLM checks them. A field that engines can't serve is refused by name, never ignored. */
 import { randomInt } from "node:crypto";
 import { z } from "zod";
 import type { SamplingParams } from "../engine/engine.ts";
 import { badField, integers, texts } from "./errors.ts";
 
-const MOST_LOGPROBS = 20;
-const MOST_CHOICES = 16_384;
-/** Each is looked for after every token. */
-export const MOST_STOPS = 256;
+const MAX_LOGPROBS = 20;
+const MAX_CHOICES = 16_384;
+/** Every token is searched for each of them. */
+export const MAX_STOPS = 256;
 
 const number = z.number().nullish();
 const whole = z.int().nullish();
 const flag = z.boolean().nullish();
 
-/** By vLLM's names. Bounds are checked afterwards: vLLM answers them with other errors than wrong types. */
+/** vLLM's names. Bounds are checked afterwards: vLLM answers them with other errors than wrong types. */
 export const samplingFields = {
   n: whole,
   temperature: number,
@@ -46,29 +46,29 @@ export type Wanted = {
   readonly n: number;
   /** For the first choice; the i-th has seed + i. */
   readonly params: SamplingParams;
-  /** Ids that end an answer without being its stop reason. */
+  /** Ids that end an answer but are not reported as its stop reason. */
   readonly eos: ReadonlySet<number>;
   readonly text: { readonly skipSpecial: boolean; readonly stop: readonly string[]; readonly includeStop: boolean };
 };
 
 export type SamplingContext = {
-  /** Ids that are never sampled: pictures' placeholders and their brackets. */
+  /** Ids that are never sampled: the placeholders of images. */
   readonly banned: ReadonlySet<number>;
   readonly promptLength: number;
-  readonly contextLength: number;
-  /** Ids with which the model ends. */
+  readonly contextTokens: number;
+  /** Ids that end the model's answer. */
   readonly eos: readonly number[];
-  /** How many likeliest ids are asked for. */
+  /** How many of the likeliest ids the request asked for. */
   readonly top?: number | undefined;
 };
 
-/** Values that change nothing, of what engines can't do. */
+/** Fields that engines can't serve, and the values of them that change nothing. */
 const NEUTRAL: Readonly<Record<string, (value: unknown, banned: ReadonlySet<number>) => boolean>> = {
   min_tokens: (value) => value === 0,
   presence_penalty: (value) => value === 0,
   frequency_penalty: (value) => value === 0,
   repetition_penalty: (value) => value === 1,
-  // What is never sampled may be banned.
+  // A request may ban what is never sampled anyway.
   logit_bias: (value, banned) =>
     Object.entries(value as Record<string, number>).every(([id, bias]) => bias < 0 && banned.has(Number(id))),
   bad_words: (value) => (value as unknown[]).length === 0,
@@ -82,27 +82,28 @@ const NEUTRAL: Readonly<Record<string, (value: unknown, banned: ReadonlySet<numb
 export function readSampling(request: SamplingRequest, context: SamplingContext): Wanted {
   refuseUnserved(request, context.banned);
   const { n = 1, temperature: heat = 1, top_p: topP, top_k: topK, min_p: minP } = noNulls(request);
-  const { top = 0, promptLength, contextLength } = context;
-  if (!(heat >= 0)) throw badField("temperature", `temperature is 0 or more, got ${heat}.`);
+  const { top = 0, promptLength, contextTokens } = context;
+  if (!(heat >= 0)) throw badField("temperature", `temperature must be 0 or more, got ${heat}.`);
   if (topP !== undefined && !(topP > 0 && topP <= 1)) {
-    throw badField("top_p", `top_p is above 0 and at most 1, got ${topP}.`);
+    throw badField("top_p", `top_p must be above 0 and at most 1, got ${topP}.`);
   }
-  if (topK !== undefined && topK < -1) throw badField(null, `top_k is 0 or −1 (off), or at least 1, got ${topK}.`);
-  if (minP !== undefined && !(minP >= 0 && minP <= 1)) throw badField(null, `min_p is from 0 to 1, got ${minP}.`);
-  if (n < 1 || n > MOST_CHOICES) throw badField(null, `n is from 1 to ${MOST_CHOICES}, got ${n}.`);
-  if (heat === 0 && n > 1) throw badField(null, `Greedy answers are all the same: n must be 1, got ${n}.`);
-  if (top > MOST_LOGPROBS) {
-    throw badField("logprobs", `At most ${MOST_LOGPROBS} log-probabilities are given for a token, got ${top}.`);
+  if (topK !== undefined && topK < -1) throw badField(null, `top_k must be 0 or −1 (off), or at least 1, got ${topK}.`);
+  if (minP !== undefined && !(minP >= 0 && minP <= 1))
+    throw badField(null, `min_p must be between 0 and 1, got ${minP}.`);
+  if (n < 1 || n > MAX_CHOICES) throw badField(null, `n must be between 1 and ${MAX_CHOICES}, got ${n}.`);
+  if (heat === 0 && n > 1) throw badField(null, `Greedy answers are all the same, so n must be 1, got ${n}.`);
+  if (top > MAX_LOGPROBS) {
+    throw badField("logprobs", `A token gets at most ${MAX_LOGPROBS} log-probabilities, got ${top}.`);
   }
-  const room = contextLength - promptLength;
+  const room = contextTokens - promptLength;
   const most = request.max_tokens ?? room;
-  if (most < 1) throw badField("max_tokens", `max_tokens is at least 1, got ${most}.`);
-  if (most > contextLength) {
-    throw badField("max_tokens", `max_tokens is ${most}, but the model's context has ${contextLength}.`);
+  if (most < 1) throw badField("max_tokens", `max_tokens must be at least 1, got ${most}.`);
+  if (most > contextTokens) {
+    throw badField("max_tokens", `max_tokens is ${most}, but the model's context is ${contextTokens} tokens.`);
   }
   const stop = [request.stop ?? []].flat().filter((text) => text !== "");
-  if (stop.length > MOST_STOPS)
-    throw badField("stop", `At most ${MOST_STOPS} stop strings are looked for, got ${stop.length}.`);
+  if (stop.length > MAX_STOPS)
+    throw badField("stop", `A request has at most ${MAX_STOPS} stop strings, got ${stop.length}.`);
   const eos = request.ignore_eos === true ? [] : context.eos;
   const stopIds = [...new Set([...eos, ...(request.stop_token_ids ?? [])])];
   return {
@@ -110,7 +111,7 @@ export function readSampling(request: SamplingRequest, context: SamplingContext)
     eos: new Set(eos),
     params: {
       maxTokens: Math.min(most, room),
-      // Below this vLLM's arithmetic does not go.
+      // vLLM rounds smaller ones up, too.
       temperature: heat > 0 && heat < 0.01 ? 0.01 : heat,
       seed: seedOf(request.seed),
       ...(topK !== undefined && topK > 0 && { topK }),
@@ -128,7 +129,7 @@ export function readSampling(request: SamplingRequest, context: SamplingContext)
   };
 }
 
-/** Any number names a stream of its own; absent: a new one. */
+/** Any number is a seed; without one, or with −1, each request gets its own. */
 function seedOf(seed: number | null | undefined): number {
   if (seed === undefined || seed === null || seed === -1) return randomInt(2 ** 47);
   return Math.abs(Math.trunc(seed)) % 2 ** 52;
@@ -138,7 +139,7 @@ function refuseUnserved(request: SamplingRequest, banned: ReadonlySet<number>): 
   for (const [name, isNeutral] of Object.entries(NEUTRAL)) {
     const value = request[name];
     if (value === undefined || value === null || isNeutral(value, banned)) continue;
-    throw badField(name, `${name} is not served here: leave it out.`);
+    throw badField(name, `${name} is not supported: leave it out.`);
   }
 }
 

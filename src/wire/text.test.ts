@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ChatFolder, loadChat } from "../model/chat.ts";
 import { temporaryFolder } from "../model/test-folder.ts";
-import { createServable } from "./test-serve.ts";
+import { createServable } from "../serve/test-serve.ts";
 import { AnswerText } from "./text.ts";
 
 let root = "";
