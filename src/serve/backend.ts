@@ -16,8 +16,8 @@ import { ApiError, badField } from "../wire/errors.ts";
 import type { Finish, Generated, OnChoiceToken, VersionSpan } from "../wire/reply.ts";
 import type { SamplingContext } from "../wire/sampling.ts";
 import { Desk } from "./desk.ts";
+import { SentImages } from "./images.ts";
 import { ServeMetrics } from "./metrics.ts";
-import { Pictures } from "./pictures.ts";
 
 export type BackendOptions = {
   readonly engine: Engine;
@@ -29,8 +29,8 @@ export type BackendOptions = {
   /** Requests at work at a time, and how many more may wait. */
   readonly concurrency?: number;
   readonly queue?: number;
-  /** Bytes of processed pictures that are kept for requests that only name them; default 512 MiB. */
-  readonly pictureBytes?: number;
+  /** Bytes of processed images that are kept for requests that only name them; default 512 MiB. */
+  readonly imageBytes?: number;
 };
 
 export type Generation = {
@@ -81,7 +81,7 @@ export class Backend {
   readonly contextTokens: number;
   readonly engine: Engine;
   readonly metrics = new ServeMetrics();
-  readonly pictures: Pictures;
+  readonly images: SentImages;
   /** Where requests become prompts. */
   readonly desk: Desk;
   /** A label that a trainer gives the weights. */
@@ -108,7 +108,7 @@ export class Backend {
     this.chat = chat;
     this.contextTokens = Math.min(options.contextTokens ?? chat.maxPositions, chat.maxPositions);
     this.#base = base;
-    this.pictures = new Pictures(options.pictureBytes);
+    this.images = new SentImages(options.imageBytes);
     this.#slots = new Slots({ most: concurrency, waiting: queue });
     this.#most = concurrency + queue;
     const { folder, contextTokens } = this;

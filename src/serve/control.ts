@@ -59,7 +59,7 @@ export function resetPrefixCache(): Response {
 }
 
 export function resetFeatures({ backend }: Ask): Response {
-  backend.pictures.clear();
+  backend.images.clear();
   return new Response(null, { status: 200, headers: { "Content-Length": "0" } });
 }
 

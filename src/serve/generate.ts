@@ -58,7 +58,7 @@ export async function answerGenerate({ backend, request }: Ask): Promise<Respons
   }
   if (asked.content_parts)
     throw badField("content_parts", "Render first and send features: content_parts are not served.");
-  const images = asked.features ? await backend.pictures.spans(asked.features) : [];
+  const images = asked.features ? await backend.images.spans(asked.features) : [];
   const prompt: ModelInput = { ids: Int32Array.from(asked.token_ids), images };
   checkPrompt(prompt, backend);
   if (params.prompt_logprobs && params.prompt_logprobs > 0) {

@@ -10,7 +10,7 @@ import type { SamplingRequest, Wanted } from "../wire/sampling.ts";
 import type { Ask } from "./ask.ts";
 import { renderChat } from "./chat.ts";
 import { completionSchema, readCompletionSampling, readPrompts } from "./completions.ts";
-import { wireFeatures } from "./pictures.ts";
+import { wireFeatures } from "./images.ts";
 
 const extras = z.looseObject({
   return_token_offsets: z.boolean().nullish(),

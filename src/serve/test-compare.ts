@@ -1,5 +1,5 @@
 /** For tests: where two servers' answers differ, apart from names, times and the wording of errors. */
-import { decodeFeatures } from "../engine/vllm/features.ts";
+import { decodeFeatures } from "../engine/features.ts";
 import type { TestAnswer } from "./test-requests.ts";
 
 /** Values that are each server's own. */

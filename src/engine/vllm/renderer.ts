@@ -14,7 +14,7 @@ import type { Features, ModelInput } from "../../core/model-input.ts";
 import { toOpenAI } from "../../images/openai.ts";
 import type { ChatFolder, ChatRenderer } from "../../model/chat.ts";
 import { EngineError } from "../errors.ts";
-import { decodeFeatures } from "./features.ts";
+import { decodeFeatures } from "../features.ts";
 import { ServerLost, ServerRefused } from "./http.ts";
 import type { Rendered } from "./server.ts";
 

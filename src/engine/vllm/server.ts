@@ -8,7 +8,7 @@ import type { Image } from "../../core/image.ts";
 import type { Features } from "../../core/model-input.ts";
 import type { TopLogprob, WeightOffer } from "../engine.ts";
 import { EngineError } from "../errors.ts";
-import { encodeFeatures } from "./features.ts";
+import { encodeFeatures } from "../features.ts";
 import { eventReader, HttpClient, type RequestOptions, readAnswer, ServerLost, ServerRefused } from "./http.ts";
 import { EXTENSION_CLASS } from "./launch.ts";
 
