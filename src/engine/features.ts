@@ -4,7 +4,9 @@
  */
 import { decode, ExtData, encode } from "@msgpack/msgpack";
 import { DataError, errorMessage } from "../core/errors.ts";
+import type { Image } from "../core/image.ts";
 import type { Features } from "../core/model-input.ts";
+import type { ImageProcessor } from "../model/image-processor.ts";
 
 /** The extension type of raw tensor bytes. Types 1 and 2 are pickles, which run code when they are opened. */
 const RAW_VIEW = 3;
@@ -14,6 +16,13 @@ const PIXEL_TYPES: readonly string[] = ["uint8", "bfloat16", "float32"] satisfie
 const MAX_VALUES = 65_536;
 
 type Tensor = { readonly dtype: string; readonly shape: readonly number[]; readonly data: Uint8Array };
+
+/** An image as our own processor makes it. */
+export function processedFeatures(image: Image, processor: ImageProcessor, hash = image.hash): Features {
+  const { patches, gridH, gridW } = processor.preprocess(image);
+  const data = new Uint8Array(patches.buffer, patches.byteOffset, patches.byteLength);
+  return { hash, grid: [1, gridH, gridW], dtype: "float32", data };
+}
 
 /** Reads an image of the Qwen-VL family. */
 export function decodeFeatures(base64: string, hash: string): Features {
@@ -77,29 +86,31 @@ function unpack(bytes: Uint8Array): unknown {
 function checkValues(bytes: Uint8Array): void {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;
-  const length = (width: number) => {
+  const uint = (width: number) => {
+    if (at + width > bytes.length) throw new DataError("A processed image ends too early.");
     at += width;
-    if (at > bytes.length) return 0;
     return width === 1 ? view.getUint8(at - 1) : width === 2 ? view.getUint16(at - 2) : view.getUint32(at - 4);
   };
   let values = 1;
   for (let seen = 0; seen < values; seen++) {
-    if (at >= bytes.length) throw new DataError("A processed image ends too early.");
-    if (values > MAX_VALUES) throw new DataError(`A processed image has more than ${MAX_VALUES} values.`);
-    const head = view.getUint8(at++);
+    const head = uint(1);
+    let [inside, skipped] = [0, 0];
     if (head < 0x80 || head >= 0xe0) continue;
-    if (head < 0x90) values += 2 * (head & 15);
-    else if (head < 0xa0) values += head & 15;
-    else if (head < 0xc0) at += head & 31;
+    if (head < 0x90) inside = 2 * (head & 15);
+    else if (head < 0xa0) inside = head & 15;
+    else if (head < 0xc0) skipped = head & 31;
     else if (head < 0xc4) continue;
-    else if (head < 0xc7) at += length(1 << (head - 0xc4));
-    else if (head < 0xca) at += 1 + length(1 << (head - 0xc7));
-    else if (head < 0xcc) at += 4 << (head - 0xca);
-    else if (head < 0xd4) at += 1 << (head & 3);
-    else if (head < 0xd9) at += 1 + (1 << (head - 0xd4));
-    else if (head < 0xdc) at += length(1 << (head - 0xd9));
-    else if (head < 0xde) values += length(2 << (head - 0xdc));
-    else values += 2 * length(2 << (head - 0xde));
+    else if (head < 0xc7) skipped = uint(1 << (head - 0xc4));
+    else if (head < 0xca) skipped = uint(1 << (head - 0xc7)) + 1;
+    else if (head < 0xcc) skipped = 4 << (head - 0xca);
+    else if (head < 0xd4) skipped = 1 << (head & 3);
+    else if (head < 0xd9) skipped = (1 << (head - 0xd4)) + 1;
+    else if (head < 0xdc) skipped = uint(1 << (head - 0xd9));
+    else if (head < 0xde) inside = uint(2 << (head - 0xdc));
+    else inside = 2 * uint(2 << (head - 0xde));
+    at += skipped;
+    values += inside;
+    if (values > MAX_VALUES) throw new DataError(`A processed image has more than ${MAX_VALUES} values.`);
   }
 }
 

@@ -1,40 +1,40 @@
 /**
- * The model behind the routes, on whatever engine: the weights that answer now, adapters by name, a limit on requests at work, and the pause in
- * which weights are swapped. A sampler is a snapshot, so a request keeps the weights it began with; one that is kept over a pause goes on with
- * the new ones, from the ids it has.
+ * The model behind the routes, on any engine: it samples, limits how many requests run at a time, and pauses while weights are swapped. A request that
+ * is kept over a pause continues with the new weights, from the ids it has.
  */
 import { setMaxListeners } from "node:events";
-import { stat } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import type { ModelInput } from "../core/model-input.ts";
 import { mixSeed } from "../core/seed.ts";
-import type { Datum, Engine, OnToken, Sampler, SamplingParams, TopLogprob } from "../engine/engine.ts";
+import type { Datum, Engine, OnToken, SamplingParams, TopLogprob } from "../engine/engine.ts";
 import { Slots } from "../http/limits.ts";
 import { type ChatFolder, loadChat } from "../model/chat.ts";
 import { visionIds } from "../model/vision-ids.ts";
-import { ApiError, badField } from "../wire/errors.ts";
+import { badField } from "../wire/errors.ts";
 import type { Finish, Generated, OnChoiceToken, VersionSpan } from "../wire/reply.ts";
 import type { SamplingContext } from "../wire/sampling.ts";
 import { Desk } from "./desk.ts";
+import { Gate } from "./gate.ts";
 import { SentImages } from "./images.ts";
 import { ServeMetrics } from "./metrics.ts";
+import { ServedModels } from "./weights.ts";
 
 export type BackendOptions = {
   readonly engine: Engine;
   readonly folder: string;
-  /** What requests call it. */
+  /** The model's name in requests. */
   readonly name: string;
-  /** Most ids of a sequence; default: what the model can attend to. */
+  /** Longest sequence; default: what the model can attend to. */
   readonly contextTokens?: number;
-  /** Requests at work at a time, and how many more may wait. */
+  /** How many requests run at a time, and how many more can wait. */
   readonly concurrency?: number;
   readonly queue?: number;
-  /** Bytes of processed images that are kept for requests that only name them; default 512 MiB. */
+  /** Bytes of processed images kept for requests that only name them; default 256 MiB. */
   readonly imageBytes?: number;
 };
 
 export type Generation = {
-  /** Absent: the base model. */
+  /** Default: the base model. */
   readonly model: string | undefined;
   readonly prompt: ModelInput;
   readonly params: SamplingParams;
@@ -44,93 +44,49 @@ export type Generation = {
 
 export type PauseMode = "abort" | "wait" | "keep";
 
-/** A sampler that is closed when it was replaced and nobody uses it any more. */
-class Weights {
-  readonly path: string;
-  readonly created = Math.floor(Date.now() / 1000);
-  readonly #sampler: Sampler;
-  #users = 0;
-  #retired = false;
-
-  constructor(path: string, sampler: Sampler) {
-    this.path = path;
-    this.#sampler = sampler;
-  }
-
-  async use<T>(work: (sampler: Sampler) => Promise<T>): Promise<T> {
-    this.#users += 1;
-    try {
-      return await work(this.#sampler);
-    } finally {
-      this.#users -= 1;
-      if (this.#retired && this.#users === 0) await this.#sampler.close();
-    }
-  }
-
-  async retire(): Promise<void> {
-    if (this.#retired) return;
-    this.#retired = true;
-    if (this.#users === 0) await this.#sampler.close();
-  }
-}
-
 export class Backend {
-  readonly name: string;
-  readonly folder: string;
+  readonly models: ServedModels;
   readonly chat: ChatFolder;
   readonly contextTokens: number;
   readonly engine: Engine;
   readonly metrics = new ServeMetrics();
   readonly images: SentImages;
-  /** Where requests become prompts. */
+  /** Turns requests into prompts. */
   readonly desk: Desk;
-  /** A label that a trainer gives the weights. */
+  /** A trainer labels the weights with it. */
   version = "default";
   readonly #slots: Slots;
-  readonly #most: number;
-  readonly #adapters = new Map<string, Weights>();
+  readonly #maxAnswers: number;
+  readonly #gate = new Gate();
   readonly #running = new Set<AbortController>();
-  #base: Weights;
-  #paused: { readonly over: Promise<void>; readonly end: () => void } | undefined;
   #sequences = 0;
 
   static async open(options: BackendOptions): Promise<Backend> {
-    const folder = resolve(options.folder);
-    const sampler = await options.engine.sampler(folder);
-    return new Backend(options, await loadChat(folder), new Weights(folder, sampler));
+    const { engine, name } = options;
+    const models = await ServedModels.open(engine, name, resolve(options.folder));
+    return new Backend(options, models, await loadChat(models.folder));
   }
 
-  private constructor(options: BackendOptions, chat: ChatFolder, base: Weights) {
-    const { concurrency = 256, queue = 4096 } = options;
-    this.name = options.name;
-    this.folder = base.path;
+  private constructor(options: BackendOptions, models: ServedModels, chat: ChatFolder) {
+    const { concurrency = 256, queue = 4096, contextTokens = chat.maxPositions } = options;
+    this.models = models;
     this.engine = options.engine;
     this.chat = chat;
-    this.contextTokens = Math.min(options.contextTokens ?? chat.maxPositions, chat.maxPositions);
-    this.#base = base;
+    this.contextTokens = Math.min(contextTokens, chat.maxPositions);
     this.images = new SentImages(options.imageBytes);
     this.#slots = new Slots({ most: concurrency, waiting: queue });
-    this.#most = concurrency + queue;
-    const { folder, contextTokens } = this;
-    this.desk = new Desk({ folder, contextTokens, processor: chat.processor });
-  }
-
-  /** Names that requests may use, the base model first. */
-  models(): { id: string; root: string; parent: string | null; created: number }[] {
-    return [
-      { id: this.name, root: this.#base.path, parent: null, created: this.#base.created },
-      ...[...this.#adapters].map(([id, { path, created }]) => ({ id, root: path, parent: this.name, created })),
-    ];
+    this.#maxAnswers = concurrency + queue;
+    this.desk = new Desk({ folder: models.folder, contextTokens: this.contextTokens, processor: chat.processor });
   }
 
   /** The name to answer with; 404 when there is no such model. */
   resolve(model: string | null | undefined): string {
-    if (model === undefined || model === null || model === "") return this.name;
-    this.#find(model);
+    if (model === undefined || model === null || model === "") return this.models.name;
+    this.models.find(model);
     return model;
   }
 
-  /** What sampling fields are read against. */
+  /** What sampling fields are checked against. */
   samplingContext(prompt: ModelInput): Omit<SamplingContext, "top"> {
     const { ids, tokenizer, generation } = this.chat;
     return {
@@ -142,11 +98,11 @@ export class Backend {
   }
 
   checkAnswers(count: number): void {
-    if (count <= this.#most) return;
-    throw badField("n", `A request has at most ${this.#most} answers here, not ${count}.`);
+    if (count <= this.#maxAnswers) return;
+    throw badField("n", `A request has at most ${this.#maxAnswers} answers, got ${count}.`);
   }
 
-  /** Answers that are worth something only together: the first that fails ends the others, for whom nobody waits any more. */
+  /** All answers of a request. The first that fails ends the others. */
   async together<T, R>(
     jobs: readonly T[],
     signal: AbortSignal,
@@ -155,7 +111,7 @@ export class Backend {
     this.checkAnswers(jobs.length);
     const end = new AbortController();
     const either = AbortSignal.any([signal, end.signal]);
-    // One for every answer.
+    // Every answer listens.
     setMaxListeners(0, either);
     try {
       return await Promise.all(jobs.map((job, index) => work(job, index, either)));
@@ -165,7 +121,7 @@ export class Backend {
     }
   }
 
-  /** So many answers to one prompt, the i-th with seed + i; `take` hears of every id as it is drawn. */
+  /** `count` answers to one prompt, the i-th with seed + i. Calls `take` for each id as it is sampled. */
   choices(
     count: number,
     { model, prompt, params, signal }: Omit<Generation, "onToken">,
@@ -200,7 +156,7 @@ export class Backend {
     try {
       await this.#slots.run(async () => {
         while (finish === undefined) {
-          await this.#whenOpen(signal);
+          await this.#gate.pass(signal);
           const start = ids.length;
           const rest =
             start === 0
@@ -209,7 +165,7 @@ export class Backend {
           const { version } = this;
           finish = await this.#attempt(model, extended(prompt, ids), rest, signal, take);
           if (ids.length > start) versions.push({ version, start, end: ids.length });
-          // Everything was drawn just before the pause.
+          // It was complete just before the pause.
           if (finish === undefined && ids.length >= params.maxTokens) finish = "length";
         }
       }, signal);
@@ -229,7 +185,7 @@ export class Backend {
     return { ids, logprobs, top, finish: finish ?? "abort", versions };
   }
 
-  /** Undefined: a pause came between, and the request goes on after it. */
+  /** Undefined: a pause interrupted it, and the request continues afterwards. */
   async #attempt(
     model: string | undefined,
     prompt: ModelInput,
@@ -248,7 +204,7 @@ export class Backend {
     metrics.running += 1;
     metrics.waiting -= 1;
     try {
-      return await this.#find(model).use(async (sampler) => {
+      return await this.models.find(model).use(async (sampler) => {
         try {
           const sample = await sampler.sample(prompt, params, {
             sequence,
@@ -260,7 +216,7 @@ export class Backend {
             },
           });
           live = false;
-          // Engines that do not stream give all at the end.
+          // Engines that do not stream return everything at the end.
           for (; taken < sample.ids.length; taken++) {
             take(sample.ids[taken] as number, sample.logprobs[taken] as number, sample.topLogprobs?.[taken]);
           }
@@ -281,7 +237,7 @@ export class Backend {
     }
   }
 
-  /** Log-probabilities of a prompt's own ids at temperature 1; the first has none, and neither have pictures: 0. */
+  /** Log-probabilities of a prompt's own ids at temperature 1; 0 for the first one and for image placeholders. */
   async promptLogprobs(model: string | undefined, prompt: ModelInput): Promise<Float32Array> {
     const { length } = prompt.ids;
     const targets = new Int32Array(length).fill(-1);
@@ -291,99 +247,35 @@ export class Backend {
       if (!vision.has(next)) targets[i] = next;
     }
     const datum: Datum = { input: prompt, targets, weights: new Float32Array(length), temperature: 1 };
-    const [scores] = await this.#find(model).use((sampler) => sampler.score([datum]));
+    const [scores] = await this.models.find(model).use((sampler) => sampler.score([datum]));
     const logprobs = new Float32Array(length);
     for (let i = 0; i + 1 < length; i++) logprobs[i + 1] = scores?.logprobs[i] ?? 0;
     return logprobs;
   }
 
   get paused(): boolean {
-    return this.#paused !== undefined;
+    return this.#gate.isClosed;
   }
 
-  /** New requests wait. Those at work end with what they have (`abort`), are waited for (`wait`), or go on after the pause (`keep`). */
+  /** New requests wait. Running ones end with what they have (`abort`), run to their end (`wait`), or continue after the pause (`keep`). */
   async pause(mode: PauseMode): Promise<void> {
-    if (this.#paused === undefined) {
-      let end = () => {};
-      const over = new Promise<void>((done) => {
-        end = done;
-      });
-      this.#paused = { over, end };
-    }
+    this.#gate.close();
     if (mode !== "wait") for (const stop of this.#running) stop.abort(mode);
     while (this.#running.size > 0) await new Promise((done) => setTimeout(done, 5));
   }
 
   resume(): void {
-    this.#paused?.end();
-    this.#paused = undefined;
-  }
-
-  /** Other weights for the base model; default: its folder, read again. */
-  async reload(folder = this.folder): Promise<void> {
-    const next = new Weights(folder, await this.engine.sampler(folder));
-    const before = this.#base;
-    this.#base = next;
-    await before.retire();
-  }
-
-  async loadAdapter(name: string, path: string, replace: boolean): Promise<void> {
-    const known = this.#adapters.get(name);
-    if ((known !== undefined && !replace) || name === this.name) {
-      throw new ApiError(400, `There is an adapter "${name}" already; set load_inplace to replace it.`, {
-        type: "InvalidUserInput",
-      });
-    }
-    if (!(await isFile(join(path, "adapter_config.json")))) {
-      throw new ApiError(404, `There is no adapter at ${path}: name a folder with adapter_config.json.`);
-    }
-    this.#adapters.set(name, new Weights(path, await this.engine.sampler(path)));
-    await known?.retire();
-  }
-
-  async unloadAdapter(name: string): Promise<void> {
-    const known = this.#adapters.get(name);
-    if (known === undefined) throw new ApiError(404, `There is no adapter "${name}".`);
-    this.#adapters.delete(name);
-    await known.retire();
+    this.#gate.open();
   }
 
   async close(): Promise<void> {
     this.resume();
     for (const stop of this.#running) stop.abort("abort");
-    await Promise.all([this.#base, ...this.#adapters.values()].map((weights) => weights.retire()));
+    await this.models.close();
     await this.desk.close();
-  }
-
-  #find(model: string | undefined): Weights {
-    const found = model === undefined || model === this.name ? this.#base : this.#adapters.get(model);
-    if (found !== undefined) return found;
-    const names = this.models().map(({ id }) => id);
-    throw new ApiError(404, `The model \`${model}\` does not exist; there are: ${names.join(", ")}.`, {
-      param: "model",
-    });
-  }
-
-  async #whenOpen(signal: AbortSignal): Promise<void> {
-    while (this.#paused !== undefined) {
-      signal.throwIfAborted();
-      await new Promise<void>((done, fail) => {
-        const abort = () => fail(signal.reason);
-        signal.addEventListener("abort", abort, { once: true });
-        this.#paused?.over.then(done).finally(() => signal.removeEventListener("abort", abort));
-      });
-    }
-    signal.throwIfAborted();
   }
 }
 
 function extended({ ids, images }: ModelInput, more: readonly number[]): ModelInput {
   return more.length === 0 ? { ids, images } : { ids: Int32Array.from([...ids, ...more]), images };
-}
-
-function isFile(path: string): Promise<boolean> {
-  return stat(path).then(
-    (found) => found.isFile(),
-    () => false,
-  );
 }

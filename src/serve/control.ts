@@ -35,7 +35,11 @@ export function resume({ backend }: Ask): Response {
 
 /** What a trainer asks of a vLLM server before it samples there, in vLLM's place for it. */
 export function serverInfo({ backend }: Ask): Response {
-  const model = { model: backend.folder, max_model_len: backend.contextTokens, logprobs_mode: "processed_logprobs" };
+  const model = {
+    model: backend.models.folder,
+    max_model_len: backend.contextTokens,
+    logprobs_mode: "processed_logprobs",
+  };
   const device = { device: "saccade" };
   return json({ vllm_config: { model_config: model, device_config: device }, vllm_env: {}, system_env: {} });
 }
@@ -69,15 +73,15 @@ export async function collectiveRpc({ backend, request, store }: Ask): Promise<R
   if (!method) throw new ApiError(400, "Name a method.", { type: "Bad Request" });
   if (method !== "reload_weights") throw badField("method", `Only reload_weights is served, not ${method}.`);
   const path = kwargs?.weights_path;
-  await backend.reload(path ? await inside(store, path, backend.folder) : undefined);
+  await backend.models.reload(path ? await inside(store, path, backend.models.folder) : undefined);
   return json({ results: [null] });
 }
 
 export async function loadAdapter({ backend, request, store }: Ask): Promise<Response> {
   const asked = readFields(loadSchema, await readJsonBody(request));
-  await backend.loadAdapter(
+  await backend.models.loadAdapter(
     asked.lora_name,
-    await inside(store, asked.lora_path, backend.folder),
+    await inside(store, asked.lora_path, backend.models.folder),
     asked.load_inplace ?? false,
   );
   return text(`Success: adapter '${asked.lora_name}' is loaded.`);
@@ -85,7 +89,7 @@ export async function loadAdapter({ backend, request, store }: Ask): Promise<Res
 
 export async function unloadAdapter({ backend, request }: Ask): Promise<Response> {
   const { lora_name: name } = readFields(unloadSchema, await readJsonBody(request));
-  await backend.unloadAdapter(name);
+  await backend.models.unloadAdapter(name);
   return text(`Success: adapter '${name}' is gone.`);
 }
 

@@ -7,7 +7,7 @@ import { setImmediate } from "node:timers/promises";
 import { DataError } from "../core/errors.ts";
 import { Image } from "../core/image.ts";
 import type { Features, ImageSpan } from "../core/model-input.ts";
-import { decodeFeatures, encodeFeatures, encodeMetadata } from "../engine/features.ts";
+import { decodeFeatures, encodeFeatures, encodeMetadata, processedFeatures } from "../engine/features.ts";
 import type { ImageProcessor } from "../model/image-processor.ts";
 import { ApiError } from "../wire/errors.ts";
 
@@ -102,9 +102,7 @@ export async function wireFeatures(images: readonly ImageSpan[], processor: Imag
   for (const { image } of images) {
     // Answer other requests between two images.
     await setImmediate();
-    const { patches, gridH, gridW } = processor.preprocess(image);
-    const data = new Uint8Array(patches.buffer, patches.byteOffset, patches.byteLength);
-    const features: Features = { hash: image.hash, grid: [1, gridH, gridW], dtype: "float32", data };
+    const features = processedFeatures(image, processor);
     items.push(encodeFeatures(features));
     metadata.push(encodeMetadata(features));
   }

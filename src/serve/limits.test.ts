@@ -241,7 +241,7 @@ describe("text", () => {
   test("has so many stop strings and no more", async () => {
     const stop = Array.from({ length: 300_000 }, () => "a");
     const { status, text } = await post("/v1/completions", { prompt: "a", max_tokens: 1, stop });
-    expect([status, text]).toEqual([400, expect.stringContaining("At most 256 stop strings")]);
+    expect([status, text]).toEqual([400, expect.stringContaining("at most 256 stop strings")]);
   });
 });
 

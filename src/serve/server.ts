@@ -47,7 +47,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
   "GET /health": () => new Response(null, { status: 200, headers: { "Content-Length": "0" } }),
   "GET /version": () => json({ version: VLLM_VERSION }),
   "GET /metrics": ({ backend }) =>
-    new Response(backend.metrics.text(backend.name), {
+    new Response(backend.metrics.text(backend.models.name), {
       headers: { "Content-Type": "text/plain; version=0.0.4; charset=utf-8" },
     }),
   "GET /v1/models": answerModels,
@@ -118,7 +118,8 @@ export async function startServer(options: ServeOptions): Promise<ServeServer> {
   };
 }
 
-function openTinker({ engine, chat, desk, folder, name, contextTokens }: Backend, store: string): Promise<Tinker> {
+function openTinker({ engine, chat, desk, models, contextTokens }: Backend, store: string): Promise<Tinker> {
+  const { folder, name } = models;
   return Tinker.open({ engine, chat, desk, folder, name, contextTokens, store });
 }
 
@@ -149,7 +150,7 @@ async function serve(request: HttpRequest, served: Served): Promise<Response> {
 }
 
 function answerModels({ backend }: Ask): Response {
-  const data = backend.models().map(({ id, root, parent, created }) => ({
+  const data = backend.models.list().map(({ id, root, parent, created }) => ({
     id,
     object: "model",
     created,

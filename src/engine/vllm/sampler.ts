@@ -6,6 +6,7 @@ import type { Features, ImageSpan, ModelInput } from "../../core/model-input.ts"
 import type { ImageProcessor } from "../../model/image-processor.ts";
 import type { Datum, OnToken, Sample, SampleContext, Sampler, SamplingParams, Scores } from "../engine.ts";
 import { EngineError } from "../errors.ts";
+import { processedFeatures } from "../features.ts";
 import type { Fleet, Weights } from "./fleet.ts";
 import type { Drawn, Generated, Picture } from "./server.ts";
 
@@ -119,9 +120,7 @@ export class VllmSampler implements Sampler {
   #features({ image }: ImageSpan): Features {
     const known = made.get(image);
     if (known !== undefined) return known;
-    const { patches, gridH, gridW } = this.#parts.processor.preprocess(image);
-    const data = new Uint8Array(patches.buffer, patches.byteOffset, patches.byteLength);
-    const features: Features = { hash: `saccade-${image.hash}`, grid: [1, gridH, gridW], dtype: "float32", data };
+    const features = processedFeatures(image, this.#parts.processor, `saccade-${image.hash}`);
     made.set(image, features);
     return features;
   }
