@@ -48,5 +48,5 @@ export default defineRecipe({
   teaches: "find the way through a maze with 7 million parameters (GRPO)",
   needs: { hardware: "1 GPU", time: "9 minutes on an H200" },
   expect:
-    "on an H200 beside four other runs, 1,024 boards: 0.720 sampled and 0.722 greedy, where the oracle has 0.722 (docs/results.md)",
+    "on an H200 beside four other runs, 1,024 boards: 0.720 sampled and 0.722 greedy, where the oracle has 0.722 (docs/results/maze-2d.md)",
 });

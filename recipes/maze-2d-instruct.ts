@@ -2,7 +2,7 @@
  * maze_2d after SkyRL's second VisGym recipe: a weak start. Theirs is an instruct model that speaks the format and hardly ever finds the way (reward 0.01);
  * ours is made weak by a short warm start on noisy play, the noisy moves as labels. Keyword actions, task reward alone, 18 turns, temperature 1,
  * KL 0.005 to the start as a part of the loss. Theirs compares siblings; here a critic says move by move what was gained, which takes half the episodes
- * (docs/results.md has both). The model has a million parameters, a cell is one patch of 16 pixels, a frame 25 tokens.
+ * (docs/results/maze-2d-instruct.md has both). The model has a million parameters, a cell is one patch of 16 pixels, a frame 25 tokens.
  */
 import { defineRecipe } from "saccade";
 

@@ -1,7 +1,7 @@
 /**
  * maze_2d after SkyRL's first VisGym recipe: a model that was taught to act gets better by reward. Tuple actions inside <observation>, <justification> and
  * <action>, 0.8 task + 0.2 format, 15 turns, temperature 0.7, no KL. Theirs is Qwen3-VL-8B with lr 1e-6 and batches of 32×8; ours has a million parameters,
- * learns from nothing. Two things make it learn at all (docs/results.md): a cell is one 16-pixel patch, so a frame has 25 tokens, and the tags
+ * learns from nothing. Two things make it learn at all (docs/results/maze-2d.md): a cell is one 16-pixel patch, so a frame has 25 tokens, and the tags
  * hold a word each, so a reply has 25 of which one decides. One move of ten is random; the reply says so and is not learned, so the model has seen how to come back.
  * Fifteen turns are too few for some boards: the ceiling is about 0.72. After the warm start few groups of siblings differ, so a step plays 128 of them for one update.
  */
@@ -45,5 +45,5 @@ export default defineRecipe({
   teaches: "find the way through a maze, well taught beforehand (GRPO)",
   needs: { hardware: "2 CPU cores" },
   expect:
-    "with --engine torch, 1,024 boards: 0.68 sampled and 0.69 greedy after the warm start, 0.69 and 0.70 after reinforcement learning, where the oracle has 0.72 (docs/results.md). SkyRL reports a reward of 0.14 before and about 0.78 after 45 steps for its 8B model",
+    "with --engine torch, 1,024 boards: 0.68 sampled and 0.69 greedy after the warm start, 0.69 and 0.70 after reinforcement learning, where the oracle has 0.72 (docs/results/maze-2d.md). SkyRL reports a reward of 0.14 before and about 0.78 after 45 steps for its 8B model",
 });

@@ -44,5 +44,5 @@ export default defineRecipe({
   teaches: "cross a frozen lake, one move a turn (GRPO)",
   needs: { hardware: "2 CPU cores", time: "5 minutes" },
   expect:
-    "over five seeds and 1,024 held-out lakes: 0.64 to 0.68 sampled and 0.83 to 0.88 greedy after the warm start; 0.87 to 0.93 sampled and 0.88 to 0.94 greedy at the end (docs/results.md has the runs)",
+    "over five seeds and 1,024 held-out lakes: 0.64 to 0.68 sampled and 0.83 to 0.88 greedy after the warm start; 0.87 to 0.93 sampled and 0.88 to 0.94 greedy at the end (docs/results/quickstart.md has the runs)",
 });

@@ -48,5 +48,5 @@ export default defineRecipe({
   teaches: "push a box onto its target, several moves a turn (GRPO)",
   needs: { hardware: "1 CPU core", time: "7 minutes" },
   expect:
-    "1,024 held-out rooms, seed 0: 0.89 sampled and 1.00 greedy after the warm start, 0.99 and 1.00 after reinforcement learning (docs/results.md); random play 0.06",
+    "1,024 held-out rooms, seed 0: 0.89 sampled and 1.00 greedy after the warm start, 0.99 and 1.00 after reinforcement learning (docs/results/sokoban.md); random play 0.06",
 });

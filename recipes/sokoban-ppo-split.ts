@@ -50,5 +50,5 @@ export default defineRecipe({
   teaches: "push a box onto its target, each turn a sequence (PPO)",
   needs: { hardware: "2 CPU cores" },
   expect:
-    "at a quarter of its warm start and 40 steps of 64 episodes 0.63 → 0.84 sampled, mean of three seeds (docs/results.md). VAGEN reports a success of 0.38 for PPO over turns with its 3B model",
+    "at a quarter of its warm start and 40 steps of 64 episodes 0.63 → 0.84 sampled, mean of three seeds (docs/results/sokoban.md). VAGEN reports a success of 0.38 for PPO over turns with its 3B model",
 });

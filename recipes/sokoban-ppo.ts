@@ -48,5 +48,5 @@ export default defineRecipe({
   teaches: "push a box onto its target (PPO with a critic)",
   needs: { hardware: "2 CPU cores" },
   expect:
-    "at a quarter of its warm start and 40 steps of 64 episodes 0.63 → 0.83 sampled, mean of three seeds (docs/results.md). VAGEN reports a success of 0.57 for its 3B model thinking freely",
+    "at a quarter of its warm start and 40 steps of 64 episodes 0.63 → 0.83 sampled, mean of three seeds (docs/results/sokoban.md). VAGEN reports a success of 0.57 for its 3B model thinking freely",
 });
