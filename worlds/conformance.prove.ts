@@ -1,4 +1,4 @@
-/** Conformance with every world at full length: 500 seeds and 100,000 replies for the slow ones too. `-- conformance -t navigation` proves one world, `SACCADE_SHARE=3/16` a sixteenth of each. */
+/** Conformance at full length: 500 seeds and 100,000 replies in every case. `-- conformance -t navigation` proves one world, `SACCADE_SHARE=3/16` a sixteenth of each. */
 import { worlds } from "./index.ts";
 
 process.env.SACCADE_CONFORMANCE = "full";

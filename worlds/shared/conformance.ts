@@ -1,5 +1,6 @@
 /** For tests: what every built-in world promises, for every difficulty and variant. A world's `conformance.test.ts` calls `conforms`. */
 import { isDeepStrictEqual } from "node:util";
+import { crc32 } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Image, isImage, NumpyRandom } from "../../src/core/index.ts";
@@ -71,29 +72,27 @@ const FLOORS: Readonly<Record<string, number>> = {
   "zoom_in_puzzle/hard": 1 / 120,
 };
 
-const SEEDS = 500;
-const REPLIES = 100_000;
-
 /** `SACCADE_SHARE=3/16` makes this process the third of 16 that do the work together: of every list it takes each sixteenth. */
 const [share, shares] = (process.env.SACCADE_SHARE ?? "1/1").split("/").map(Number) as [number, number];
 if (!(share >= 1 && share <= shares)) throw new Error("SACCADE_SHARE must look like 3/16.");
 const mine = (index: number) => index % shares === share - 1;
 const seedsBelow = (count: number) => Array.from({ length: count }, (_, seed) => seed).filter(mine);
 
-/** Worlds that think long play fewer episodes, unless SACCADE_CONFORMANCE=full. */
+/** How much is played: `FULL` if SACCADE_CONFORMANCE=full, which `npm run prove -- conformance` sets, else `EVERYDAY`, or less where a world thinks long. */
 type Budget = { readonly seeds: number; readonly replies: number };
+const FULL: Budget = { seeds: 500, replies: 100_000 };
+const EVERYDAY: Budget = { seeds: 500, replies: 10_000 };
 const SLOW: Readonly<Record<string, Budget>> = {
-  svg: { seeds: SEEDS, replies: 10_000 },
   fetch_reach: { seeds: 150, replies: 2000 },
   fetch_pick_and_place: { seeds: 60, replies: 2000 },
   primitive_skill: { seeds: 6, replies: 80 },
   navigation: { seeds: 150, replies: 5000 },
 };
 function budget({ id }: Case): Budget {
-  const slow = SLOW[id.split("/")[0] ?? ""];
-  const full = process.env.SACCADE_CONFORMANCE === "full";
-  return { seeds: SEEDS, replies: REPLIES, ...slow, ...(full ? { seeds: SEEDS, replies: REPLIES } : {}) };
+  if (process.env.SACCADE_CONFORMANCE === "full") return FULL;
+  return SLOW[id.split("/")[0] ?? ""] ?? EVERYDAY;
 }
+const STOPS = 500;
 
 async function frame(world: World): Promise<Image> {
   const seen = await world.observe("image");
@@ -111,7 +110,10 @@ async function wander(world: World, random: NumpyRandom, steps: number): Promise
   }
 }
 
-const nasty = [
+const PROTOCOLS = ["tuple", "keyword", "think", "world-model", "tool-call"] as const;
+/** What a reply is made of: noise alone, noise inside a good reply, a good reply that lost its start, a good reply. */
+const SHAPES = ["noise", "inside", "cut", "good"] as const;
+const HOSTILE = [
   "",
   " ",
   "\0",
@@ -186,15 +188,15 @@ function promises(it: Case, whole: boolean): void {
     const stop = world.actions.find((action) => action.name === "stop");
     if (stop === undefined) return; // these worlds end by themselves: an agent that does nothing earns nothing
     let solved = 0;
-    for (let seed = 0; seed < SEEDS; seed++) {
+    for (let seed = 0; seed < STOPS; seed++) {
       await world.reset(seed);
       const outcome = await world.act({ name: "stop", payload: "stop" });
       expect(outcome.ended).toBe(true);
       if (await world.success()) solved += 1;
     }
     const floor = FLOORS[label(it)] ?? FLOORS[it.id];
-    if (floor === undefined) expect(solved / SEEDS).toBeLessThanOrEqual(0.02);
-    else expect(Math.abs(solved / SEEDS - floor)).toBeLessThanOrEqual(3 * Math.sqrt((floor * (1 - floor)) / SEEDS));
+    if (floor === undefined) expect(solved / STOPS).toBeLessThanOrEqual(0.02);
+    else expect(Math.abs(solved / STOPS - floor)).toBeLessThanOrEqual(3 * Math.sqrt((floor * (1 - floor)) / STOPS));
   });
 
   once("a seed gives the same picture whatever was played before", async () => {
@@ -233,35 +235,31 @@ function promises(it: Case, whole: boolean): void {
   });
 
   test(`${replies} random, malformed and adversarial replies never throw or end an episode by their form`, async () => {
-    const protocols = ["tuple", "keyword", "think", "world-model", "tool-call"] as const;
     const envs = await Promise.all(
-      protocols.map((protocol) =>
+      PROTOCOLS.map((protocol) =>
         makeWorldEnv(it.id, { ...settings(it), protocol, observation: "text", maxTurns: 1e9 }),
       ),
     );
-    const random = new NumpyRandom(share);
-    const junk = fc.sample(
-      fc.oneof(
-        fc.string({ unit: "binary", maxLength: 60 }),
-        fc.string({ maxLength: 200 }),
-        fc.json(),
-        fc.constantFrom(...nasty),
-      ),
-      { seed: 3, numRuns: 4000 },
-    );
+    // Cases draw different replies, so that together they try more than one could.
+    const seed = crc32(label(it));
+    const random = new NumpyRandom(seed);
+    const junk = junkOf(seed);
+    // Every hostile text alone and inside a good reply, in every protocol; then chance.
+    const directed = HOSTILE.flatMap((noise) => (["noise", "inside"] as const).map((shape) => ({ noise, shape })));
     for (const env of envs) await env.reset(0);
-    for (let index = share - 1; index < replies; index += shares) {
+    for (let index = share - 1; index < directed.length * envs.length + replies; index += shares) {
       const env = envs[index % envs.length] as (typeof envs)[number];
-      const kind = random.integers(0, 4);
+      const planned = directed[Math.floor(index / envs.length)];
+      const shape = planned?.shape ?? SHAPES[random.integers(0, SHAPES.length)];
       const good = env.randomReply(random);
       const cut = random.integers(0, good.length);
-      const noise = junk[random.integers(0, junk.length)] as string;
+      const noise = planned?.noise ?? (junk[random.integers(0, junk.length)] as string);
       const reply =
-        kind === 0
+        shape === "noise"
           ? noise
-          : kind === 1
+          : shape === "inside"
             ? good.slice(0, cut) + noise + good.slice(cut)
-            : kind === 2
+            : shape === "cut"
               ? good.slice(cut)
               : good;
       const step = await env.step(reply);
@@ -271,4 +269,16 @@ function promises(it: Case, whole: boolean): void {
       if (step.terminated) await env.reset(index);
     }
   });
+}
+
+/** Texts of any characters, lone surrogates among them, printable ones, JSON and hostile ones. */
+function junkOf(seed: number): string[] {
+  const character = fc.integer({ min: 0, max: 0x10ffff }).map((code) => String.fromCodePoint(code));
+  const texts = [
+    fc.string({ unit: character, maxLength: 60 }),
+    fc.string({ maxLength: 200 }),
+    fc.json(),
+    fc.constantFrom(...HOSTILE),
+  ];
+  return fc.sample(fc.oneof(...texts), { seed, numRuns: 4000 });
 }
