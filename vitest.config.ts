@@ -1,4 +1,30 @@
+import { matchesGlob, relative } from "node:path";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/**
+ * Files that take half a minute or more start first, so that none of them runs alone at the end while other cores wait.
+ * Vitest's own order, the largest files first, would put the few lines of a conformance test last.
+ */
+const LONG = [
+  "src/**/*vllm*.test.ts",
+  "src/engine/vllm/*.test.ts",
+  "src/engine/torch/*.test.ts",
+  "src/train/{learning,resume,tinker,torch,trainer}.test.ts",
+  "src/cli/*.test.ts",
+  "test/package.test.ts",
+  "worlds/*/conformance.test.ts",
+];
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId }: TestSpecification) => {
+      const place = LONG.findIndex((glob) => matchesGlob(relative(import.meta.dirname, moduleId), glob));
+      return place === -1 ? LONG.length : place;
+    };
+    return (await super.sort(files)).sort((a, b) => rank(a) - rank(b));
+  }
+}
 
 export default defineConfig({
   test: {
@@ -11,6 +37,9 @@ export default defineConfig({
       "web/**/*.test.ts",
     ],
     setupFiles: ["worlds/register.ts"],
+    // A worker for each core: left to itself, vitest keeps one core for a screen that nobody watches here.
+    maxWorkers: "100%",
+    sequence: { sequencer: LongestFirst },
     testTimeout: 120_000,
     hookTimeout: 120_000,
   },
