@@ -18,7 +18,7 @@ export default defineConfig({
     "env-worker": "src/rollout/env-worker.ts",
     "desk-worker": "src/serve/desk-worker.ts",
     "demo-worker": "src/train/demo-worker.ts",
-    "native-worker": "src/engine/native/worker.ts",
+    "native-worker": "src/engine/native/native-worker.ts",
     cli: "src/cli/main.ts",
   },
   format: "esm",

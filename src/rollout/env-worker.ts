@@ -3,21 +3,14 @@
  * answered in any order they finish in; an exception that nobody caught ends the worker, and the host sees it die.
  */
 import { parentPort } from "node:worker_threads";
-import * as core from "../core/index.ts";
-import * as envs from "../envs/index.ts";
-import * as images from "../images/index.ts";
+import { EnvError, errorMessage } from "../core/errors.ts";
+import type { Env } from "../envs/env.ts";
+import { makeEnv } from "../envs/registry.ts";
 import { stackAtUser } from "../run/failures.ts";
-import "../../worlds/register.ts";
 import { type EnvCall, type EnvReply, type EnvResult, packMessages, packStep } from "./env-wire.ts";
+import { loadModule } from "./worker-modules.ts";
 
-// Files of the user that import "saccade" get this copy.
-envs.shareModule("saccade", { ...core, ...images, ...envs });
-envs.shareModule("saccade/core", core);
-envs.shareModule("saccade/images", images);
-envs.shareModule("saccade/envs", envs);
-
-let env: envs.Env | undefined;
-const modules = new Set<string>();
+let env: Env | undefined;
 
 function send(reply: EnvReply, transfer: ArrayBuffer[]): void {
   if (parentPort !== null) parentPort.postMessage(reply, transfer);
@@ -31,7 +24,7 @@ async function answer({ id, call }: EnvCall): Promise<void> {
   } catch (error) {
     const name = error instanceof Error ? error.name : "Error";
     const stack = stackAtUser(error);
-    send({ id, error: { name, message: core.errorMessage(error), ...(stack !== undefined && { stack }) } }, []);
+    send({ id, error: { name, message: errorMessage(error), ...(stack !== undefined && { stack }) } }, []);
   }
 }
 
@@ -40,11 +33,8 @@ async function perform(call: EnvCall["call"], transfer: ArrayBuffer[]): Promise<
     case "open":
       await env?.close?.();
       env = undefined;
-      if (call.spec.module !== undefined && !modules.has(call.spec.module)) {
-        envs.loadFile(call.spec.module);
-        modules.add(call.spec.module);
-      }
-      env = await envs.makeEnv(call.spec.id, call.spec.options);
+      await loadModule(call.spec);
+      env = await makeEnv(call.spec.id, call.spec.options);
       return undefined;
     case "reset":
       return packMessages(await opened().reset(call.seed), transfer);
@@ -61,8 +51,8 @@ async function perform(call: EnvCall["call"], transfer: ArrayBuffer[]): Promise<
   }
 }
 
-function opened(): envs.Env {
-  if (env === undefined) throw new core.EnvError("The worker has no environment yet.");
+function opened(): Env {
+  if (env === undefined) throw new EnvError("The worker has no environment yet.");
   return env;
 }
 

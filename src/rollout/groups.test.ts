@@ -14,7 +14,7 @@ import { EnvHost, type Workers } from "./hosts.ts";
 import { type Script, ScriptedSampler, testModel } from "./test-model.ts";
 import { isOurFault } from "./trajectory.ts";
 
-const FAULTY = new URL("./faulty-env.ts", import.meta.url).pathname;
+const FAULTY = new URL("./test-faulty-env.ts", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "saccade-groups-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 

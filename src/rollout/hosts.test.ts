@@ -12,7 +12,7 @@ import { playGroups } from "./groups.ts";
 import { EnvHost, type EnvSpec, type Workers } from "./hosts.ts";
 import type { Trajectory } from "./trajectory.ts";
 
-const FAULTY = new URL("./faulty-env.ts", import.meta.url).pathname;
+const FAULTY = new URL("./test-faulty-env.ts", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "saccade-hosts-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -109,6 +109,24 @@ describe.each(["threads", "processes"] as const)("In %s", (workers) => {
       expect(await host.acquire(LAKE)).toBe(env);
       await env.reset(1);
       expect(await env.builtinReply?.("oracle", 0)).toContain("answer");
+      host.release(env);
+    });
+  });
+
+  test("a file imports the same package in the worker as outside, whole", async () => {
+    const file = join(folder, `whole-${workers}.ts`);
+    writeFileSync(
+      file,
+      `import * as saccade from "saccade";
+       import { loadEvents } from "saccade/run";
+       const { defineEnv, user, text } = saccade;
+       const names = [...Object.keys(saccade).sort(), typeof loadEvents].join();
+       export default defineEnv({ id: "whole", create: () => ({ reset: () => [user(text(names))], step: () => { throw new Error("no steps"); } }) });`,
+    );
+    const outside = [...Object.keys(await import("../index.ts")).sort(), "function"].join();
+    await withHost(workers, async (host) => {
+      const env = await host.acquire({ id: file });
+      expect(await env.reset(1)).toEqual([{ role: "user", content: [{ type: "text", text: outside }] }]);
       host.release(env);
     });
   });

@@ -19,7 +19,7 @@ const seeds = Array.from({ length: 40 }, (_, i) => 1000 + i);
 envs.shareModule("saccade", envs);
 const folder = mkdtempSync(join(tmpdir(), "saccade-play-"));
 afterAll(() => rmSync(folder, { recursive: true }));
-const FAULTY = new URL("./faulty-env.ts", import.meta.url).pathname;
+const FAULTY = new URL("./test-faulty-env.ts", import.meta.url).pathname;
 
 describe("Wilson's interval", () => {
   test.each([

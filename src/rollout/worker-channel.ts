@@ -1,15 +1,11 @@
-/**
- * Starts the environment worker as a thread or as a process and hides which it is. From sources the worker is a TypeScript file that
- * `jiti` loads; in the package it is `env-worker.js` beside this chunk.
- */
+/** Starts the environment worker as a thread or as a process and hides which it is. */
 import { fork, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
-import { Worker } from "node:worker_threads";
-import { compiledScripts } from "../core/cache-folder.ts";
-import { EnvError, errorMessage } from "../core/errors.ts";
+import { errorMessage } from "../core/errors.ts";
+import { startThread, workerEntry } from "../core/workers.ts";
 import type { EnvCall, EnvReply } from "./env-wire.ts";
+
+const WORKER = "rollout/env-worker";
 
 export interface Channel {
   /** Throws when the message holds what can't be copied to another thread. */
@@ -30,8 +26,7 @@ export function openChannel(kind: "threads" | "processes", events: ChannelEvents
 }
 
 function threadChannel({ onReply, onExit }: ChannelEvents): Channel {
-  const { file, code } = entry();
-  const worker = file === undefined ? new Worker(code, { eval: true }) : new Worker(file);
+  const worker = startThread(WORKER);
   let cause = "it ended without a word";
   worker.on("message", onReply);
   worker.on("error", (error) => {
@@ -47,16 +42,16 @@ function threadChannel({ onReply, onExit }: ChannelEvents): Channel {
 }
 
 function processChannel({ onReply, onExit }: ChannelEvents): Channel {
-  const { file, code } = entry();
+  const entry = workerEntry(WORKER);
   // What an environment prints goes to standard error, so that it can't mix with results.
   const options = {
     stdio: ["ignore", 2, 2, "ipc"] as ("ignore" | "ipc" | number)[],
     serialization: "advanced" as const,
   };
   const child =
-    file === undefined
-      ? spawn(process.execPath, ["-e", code], options)
-      : fork(fileURLToPath(file), { ...options, execArgv: [] });
+    "file" in entry
+      ? fork(fileURLToPath(entry.file), { ...options, execArgv: [] })
+      : spawn(process.execPath, ["-e", entry.code], options);
   const exited = new Promise<void>((resolve) => {
     let gone = false;
     const end = (cause: string) => {
@@ -92,16 +87,4 @@ function processChannel({ onReply, onExit }: ChannelEvents): Channel {
 const children = new Set<() => void>();
 function killChildren(): void {
   for (const kill of children) kill();
-}
-
-function entry(): { file: URL; code: "" } | { file: undefined; code: string } {
-  if (import.meta.url.endsWith(".ts")) {
-    const source = JSON.stringify(fileURLToPath(new URL("./env-worker.ts", import.meta.url)));
-    const jiti = JSON.stringify(createRequire(import.meta.url).resolve("jiti"));
-    const options = JSON.stringify({ fsCache: compiledScripts() });
-    return { file: undefined, code: `require(${jiti}).createJiti(${source}, ${options})(${source})` };
-  }
-  const file = new URL("./env-worker.js", import.meta.url);
-  if (!existsSync(file)) throw new EnvError(`${fileURLToPath(file)} is missing; install the package again.`);
-  return { file, code: "" };
 }

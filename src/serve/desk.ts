@@ -3,14 +3,12 @@
  * in each; short requests have a thread of their own and never wait for long ones. Pixels of all requests together are bounded: a prompt's pictures
  * are decoded one by one, once there is room for all of them.
  */
-import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
-import { fileURLToPath } from "node:url";
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import { DataError, errorMessage } from "../core/errors.ts";
 import { Image } from "../core/image.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { ModelInput } from "../core/model-input.ts";
+import { startThread } from "../core/workers.ts";
 import { EngineError } from "../engine/errors.ts";
 import { Budget } from "../http/budget.ts";
 import { Slots } from "../http/limits.ts";
@@ -156,7 +154,7 @@ class Lane {
   }
 
   #start(): Worker {
-    const worker = startWorker(this.#data);
+    const worker = startThread("serve/desk-worker", { workerData: this.#data });
     worker.on("message", (reply: DeskReply) => {
       const pending = this.#pending;
       this.#pending = undefined;
@@ -175,16 +173,4 @@ class Lane {
     worker.unref();
     return worker;
   }
-}
-
-/** From sources the worker is a TypeScript file that `jiti` loads; in the package, `desk-worker.js` beside this chunk. */
-function startWorker(workerData: DeskData): Worker {
-  if (!import.meta.url.endsWith(".ts")) {
-    const built = new URL("./desk-worker.js", import.meta.url);
-    if (!existsSync(built)) throw new EngineError(`${fileURLToPath(built)} is missing; install the package again.`);
-    return new Worker(built, { workerData });
-  }
-  const source = JSON.stringify(fileURLToPath(new URL("./desk-worker.ts", import.meta.url)));
-  const jiti = JSON.stringify(createRequire(import.meta.url).resolve("jiti"));
-  return new Worker(`require(${jiti}).createJiti(${source})(${source})`, { eval: true, workerData });
 }

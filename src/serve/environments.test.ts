@@ -10,7 +10,7 @@ import type { Env, Step } from "../envs/env.ts";
 import { isRegistered, makeEnv, type Options, register } from "../envs/registry.ts";
 import { packParcel, unpackParcel } from "../envs/remote-wire.ts";
 import { builtinAgent } from "../rollout/builtin-agents.ts";
-import { faultyEnv } from "../rollout/faulty-env.ts";
+import { faultyEnv } from "../rollout/test-faulty-env.ts";
 import { playSeeds } from "../rollout/play.ts";
 import type { EnvironmentsOptions } from "./environments.ts";
 import { type ServeOptions, type ServeServer, startServer } from "./server.ts";

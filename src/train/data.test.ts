@@ -200,7 +200,7 @@ describe("Recipes", () => {
     const val = put("val.jsonl", [{ env: "frozen_lake", seed: 1, options: { sise: 3 } }]);
     const evaluated = tinyRecipe(folder.model, { evaluate: { envs: [{ tickets: val }] } });
     await expect(checkSources(evaluated)).rejects.toThrow('unknown option "sise"');
-    const faulty = new URL("../rollout/faulty-env.ts", import.meta.url).pathname;
+    const faulty = new URL("../rollout/test-faulty-env.ts", import.meta.url).pathname;
     const warmStart = { episodes: 4, optimizer: { learningRate: 0.01 } };
     await expect(checkSources(tinyRecipe(folder.model, { envs: [{ env: faulty }], warmStart }))).rejects.toThrow(
       "no oracle",

@@ -73,7 +73,7 @@ describe("An evaluation", () => {
   });
 
   test("has nothing to say of environments without an oracle", async () => {
-    const faulty = new URL("../rollout/faulty-env.ts", import.meta.url).pathname;
+    const faulty = new URL("../rollout/test-faulty-env.ts", import.meta.url).pathname;
     expect(
       await measureDecisions([{ entry: { env: faulty, options: {}, label: "x", seeds: [1] }, trajectories: [] }]),
     ).toEqual({});

@@ -1,11 +1,8 @@
 /** Threads that play demonstrations, a batch each at a time, so that the main thread has only to hand them on. */
-import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
 import { setTimeout as delay } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
-import { Worker } from "node:worker_threads";
-import { compiledScripts } from "../core/cache-folder.ts";
+import type { Worker } from "node:worker_threads";
 import { ConfigError, DataError, EnvError, errorMessage } from "../core/errors.ts";
+import { startThread } from "../core/workers.ts";
 import type { DemoEpisode, Demos } from "./demo-player.ts";
 import { type DemoCall, type DemoReply, type DemoWorkerData, unpackBatch } from "./demo-wire.ts";
 import type { Imitated } from "./taught-decisions.ts";
@@ -38,7 +35,7 @@ class Thread {
   #dead: Error | undefined;
 
   constructor(data: DemoWorkerData) {
-    this.#worker = startWorker(data);
+    this.#worker = startThread("train/demo-worker", { workerData: data });
     this.#worker.on("message", ({ id, batch, error }: DemoReply) => {
       const waiting = this.#waiting.get(id);
       this.#waiting.delete(id);
@@ -79,17 +76,4 @@ class Thread {
 function revived({ name, message }: NonNullable<DemoReply["error"]>): Error {
   const type = { ConfigError, DataError }[name] ?? EnvError;
   return new type(message);
-}
-
-/** From sources the worker is a TypeScript file that `jiti` loads; in the package, `demo-worker.js` beside this chunk. */
-function startWorker(workerData: DemoWorkerData): Worker {
-  if (!import.meta.url.endsWith(".ts")) {
-    const built = new URL("./demo-worker.js", import.meta.url);
-    if (!existsSync(built)) throw new EnvError(`${fileURLToPath(built)} is missing; install the package again.`);
-    return new Worker(built, { workerData });
-  }
-  const source = JSON.stringify(fileURLToPath(new URL("./demo-worker.ts", import.meta.url)));
-  const jiti = JSON.stringify(createRequire(import.meta.url).resolve("jiti"));
-  const options = JSON.stringify({ fsCache: compiledScripts() });
-  return new Worker(`require(${jiti}).createJiti(${source}, ${options})(${source})`, { eval: true, workerData });
 }

@@ -1,36 +1,23 @@
 /** What runs inside a thread that plays demonstrations: a batch at a time. */
 import { parentPort, workerData } from "node:worker_threads";
-import * as core from "../core/index.ts";
-import * as envs from "../envs/index.ts";
-import * as images from "../images/index.ts";
+import { errorMessage } from "../core/errors.ts";
 import { chatModel, loadChat } from "../model/chat.ts";
-import "../../worlds/register.ts";
+import { loadModule } from "../rollout/worker-modules.ts";
 import { DemoPlayer } from "./demo-player.ts";
 import { type DemoCall, type DemoReply, type DemoWorkerData, packBatch } from "./demo-wire.ts";
 
-// Files of the user that import "saccade" get this copy.
-envs.shareModule("saccade", { ...core, ...images, ...envs });
-envs.shareModule("saccade/core", core);
-envs.shareModule("saccade/images", images);
-envs.shareModule("saccade/envs", envs);
-
 const { folder, style } = workerData as DemoWorkerData;
 const opened = loadChat(folder).then((chat) => ({ chat, player: new DemoPlayer(chatModel(chat), style) }));
-const modules = new Set<string>();
 
 async function answer({ id, episodes }: Exclude<DemoCall, "close">): Promise<void> {
   try {
     const { chat, player } = await opened;
-    for (const { env } of episodes) {
-      if (env.module === undefined || modules.has(env.module)) continue;
-      envs.loadFile(env.module);
-      modules.add(env.module);
-    }
+    for (const { env } of episodes) await loadModule(env);
     const { batch, transfer } = packBatch(await player.play(episodes), chat.processor);
     parentPort?.postMessage({ id, batch } satisfies DemoReply, transfer);
   } catch (error) {
     const name = error instanceof Error ? error.name : "Error";
-    parentPort?.postMessage({ id, error: { name, message: core.errorMessage(error) } } satisfies DemoReply);
+    parentPort?.postMessage({ id, error: { name, message: errorMessage(error) } } satisfies DemoReply);
   }
 }
 

@@ -13,7 +13,7 @@ import { tinyRecipe } from "./test-run.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "saccade-evaluate-"));
 afterAll(() => rmSync(folder, { recursive: true }));
-const FAULTY = new URL("../rollout/faulty-env.ts", import.meta.url).pathname;
+const FAULTY = new URL("../rollout/test-faulty-env.ts", import.meta.url).pathname;
 const lakes = (more: Record<string, unknown> = {}) => ({
   env: "frozen_lake",
   options: { protocol: "keyword", prompt: "brief", maxTurns: 4, ...more },

@@ -214,7 +214,7 @@ describe("An asynchronous run", { timeout: 300_000 }, () => {
 });
 
 describe("Environments that throw, hang and answer late", { timeout: 300_000 }, () => {
-  const FAULTY = new URL("../rollout/faulty-env.ts", import.meta.url).pathname;
+  const FAULTY = new URL("../rollout/test-faulty-env.ts", import.meta.url).pathname;
   /** Threads and open files of this process; timers that keep it alive. */
   const held = () => ({
     threads: readdirSync("/proc/self/task").length,

@@ -4,13 +4,10 @@
  * is replaced when the next job comes; jobs carry all they need, so a new worker knows as much as the old one did.
  */
 import { randomInt } from "node:crypto";
-import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
 import { availableParallelism } from "node:os";
-import { fileURLToPath } from "node:url";
-import { Worker } from "node:worker_threads";
-import { compiledScripts } from "../../core/cache-folder.ts";
+import type { Worker } from "node:worker_threads";
 import { ConfigError, DataError, errorMessage, ImageError } from "../../core/errors.ts";
+import { startThread } from "../../core/workers.ts";
 import type { OnToken } from "../engine.ts";
 import { EngineError, RuinedWeights } from "../errors.ts";
 import type { Drawn, Job, JobResult, Note, Reply, Request, WorkerPlace } from "./jobs.ts";
@@ -136,7 +133,10 @@ export class Pool {
   }
 
   #spawn(slot: Slot): Worker {
-    const worker = startWorker({ pool: this.#number, threads: this.threads });
+    const worker = startThread("engine/native/native-worker", {
+      workerData: { pool: this.#number, threads: this.threads } satisfies WorkerPlace,
+      resourceLimits: LIMITS,
+    });
     worker.unref();
     let cause = "it ended without a word";
     worker.on("message", (messages: readonly (Reply | Drawn)[]) => {
@@ -193,17 +193,3 @@ export function reviveError({ name, message, stack }: NonNullable<Reply["error"]
 
 /** Workers make few objects; a small nursery is swept often, so that large buffers which died do not linger. */
 const LIMITS = { maxYoungGenerationSizeMb: 16 };
-
-/** From sources the worker is a TypeScript file that `jiti` loads; in the package, `native-worker.js` beside this chunk. */
-function startWorker(workerData: WorkerPlace): Worker {
-  const source = new URL("./worker.ts", import.meta.url);
-  const built = new URL("./native-worker.js", import.meta.url);
-  if (!import.meta.url.endsWith(".ts")) {
-    if (!existsSync(built)) throw new EngineError(`${fileURLToPath(built)} is missing; install the package again.`);
-    return new Worker(built, { workerData, resourceLimits: LIMITS });
-  }
-  const jiti = JSON.stringify(createRequire(import.meta.url).resolve("jiti"));
-  const [file, options] = [fileURLToPath(source), { fsCache: compiledScripts() }].map((one) => JSON.stringify(one));
-  const bootstrap = `require(${jiti}).createJiti(${file}, ${options})(${file})`;
-  return new Worker(bootstrap, { eval: true, workerData, resourceLimits: LIMITS });
-}
