@@ -10,10 +10,10 @@ import { ConfigError, errorMessage } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
 import { findModel } from "../model/find.ts";
 import { readTrained, type Trained } from "../model/trained.ts";
+import { attemptEpisode } from "../rollout/attempt.ts";
 import { builtinAgent } from "../rollout/builtin-agents.ts";
 import { OracleReplay } from "../rollout/decisions.ts";
-import { playEpisode } from "../rollout/episode.ts";
-import { EnvHost, type HostedEnv, type Workers } from "../rollout/hosts.ts";
+import { EnvHost, type Workers } from "../rollout/hosts.ts";
 import { playSeeds, type Yardsticks } from "../rollout/play.ts";
 import { isOurFault, type Trajectory } from "../rollout/trajectory.ts";
 import { framesOf, recordOf } from "../rollout/trajectory-records.ts";
@@ -22,7 +22,6 @@ import { failureData, failureLines } from "../run/failures.ts";
 import { writeAtomic } from "../run/files.ts";
 import { openRun, type RunFolder } from "../run/folder.ts";
 import { differences, type RunStatus, readManifest } from "../run/manifest.ts";
-import type { MeteredAgent } from "./chat-agent.ts";
 import { reportMarkdown } from "./markdown.ts";
 import { type EvalModel, type ModelOptions, openModel, parseModel } from "./models.ts";
 import { type EnvPlan, type Job, type PlanOptions, planEnvs, planJobs } from "./plan.ts";
@@ -279,11 +278,22 @@ async function playMissing(session: Session, run: RunFolder, log: ResultLog): Pr
 /** Plays an episode and writes it down; undefined when it was stopped before anything was asked. */
 async function playJob(job: Job, session: Session, run: RunFolder, log: ResultLog): Promise<EpisodeResult | undefined> {
   const { model, stop } = session;
+  const { plan, seed, repeat } = job;
   const started = performance.now();
   const usage = noUsage();
   let trajectory: Trajectory;
   for (let attempt = 0; ; attempt++) {
-    const played = await playOnce(job, attempt, session);
+    const played = await attemptEpisode(session.host, plan.spec, (context) => model.agent(context), {
+      group: `${plan.label}#${seed}`,
+      seed,
+      sibling: repeat,
+      samplingSeed: 0,
+      retries: attempt,
+      signal: stop.signal,
+      // Requests have their own limits, and waiting for a rate limit is nobody's fault.
+      episodeTimeoutMs: Number.POSITIVE_INFINITY,
+      ...(plan.maxTurns !== undefined && { maxTurns: plan.maxTurns }),
+    });
     addUsage(usage, played.agent.usage());
     trajectory = played.trajectory;
     const broken = trajectory.end === "env_error" || trajectory.end === "env_timeout";
@@ -303,42 +313,7 @@ async function playJob(job: Job, session: Session, run: RunFolder, log: ResultLo
   return result;
 }
 
-async function playOnce(
-  { plan, seed, repeat }: Job,
-  retries: number,
-  { host, model, stop }: Session,
-): Promise<{ trajectory: Trajectory; agent: MeteredAgent }> {
-  const env = await host.acquire(plan.spec).catch(brokenEnv);
-  const agent = model.agent({ env, seed, sibling: repeat, samplingSeed: 0 });
-  const trajectory = await playEpisode({
-    name: plan.spec.id,
-    group: `${plan.label}#${seed}`,
-    env,
-    agent,
-    seed,
-    sibling: repeat,
-    retries,
-    signal: stop.signal,
-    // Requests have their own limits, and waiting for a rate limit is nobody's fault.
-    episodeTimeoutMs: Number.POSITIVE_INFINITY,
-    ...(plan.maxTurns !== undefined && { maxTurns: plan.maxTurns }),
-  });
-  if (["env_error", "env_timeout", "aborted"].includes(trajectory.end)) {
-    host.discard(env, trajectory.end !== "env_error");
-  } else {
-    host.release(env);
-  }
-  return { trajectory, agent };
-}
-
 const said = (note: string | undefined) => (note === undefined ? [] : [note]);
-
-/** Stands in for an environment that could not be made, and fails like one. */
-function brokenEnv(error: unknown): HostedEnv {
-  if (error instanceof ConfigError) throw error;
-  const fail = () => Promise.reject(error);
-  return { spec: { id: "" }, alive: false, reset: fail, step: fail, close: async () => {}, kill: async () => {} };
-}
 
 /** The caller's signal, and our own reasons to stop. */
 class Stop {

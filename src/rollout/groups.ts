@@ -7,11 +7,12 @@
 import { setMaxListeners } from "node:events";
 import { ConfigError } from "../core/errors.ts";
 import { checkSeed } from "../core/seed.ts";
-import type { Agent, AgentFactory } from "./agents.ts";
+import type { AgentFactory } from "./agents.ts";
+import { attemptEpisode } from "./attempt.ts";
 import type { RolloutCounters } from "./counters.ts";
 import { within } from "./deadline.ts";
-import { type EpisodeLimits, playEpisode } from "./episode.ts";
-import type { EnvHost, EnvSpec, HostedEnv } from "./hosts.ts";
+import type { EpisodeLimits } from "./episode.ts";
+import type { EnvHost, EnvSpec } from "./hosts.ts";
 import { type Judge, judgeEpisode } from "./judge.ts";
 import { isOurFault, type Trajectory } from "./trajectory.ts";
 
@@ -179,32 +180,19 @@ async function playSibling(
   const { host, agent, samplingSeed, retries = 2, counters, judge, judgeBehind, judgeTimeoutMs, ...limits } = options;
   for (let attempt = 0; ; attempt++) {
     signal.throwIfAborted();
-    const env = await host.acquire(request.env).catch(brokenEnv);
-    let made: Agent;
-    try {
-      made = agent({ env, seed: request.seed, sibling, samplingSeed: request.samplingSeed ?? samplingSeed });
-    } catch (error) {
-      host.discard(env);
-      throw error;
-    }
-    const episode = { ...limits, name: request.env.id, env, agent: made, seed: request.seed, group, sibling };
-    const trajectory = await playEpisode({ ...episode, retries: attempt, signal });
-    if (trajectory.end === "env_error" || trajectory.end === "env_timeout" || trajectory.end === "aborted") {
-      host.discard(env, trajectory.end !== "env_error");
-    } else {
-      host.release(env);
-    }
+    const { trajectory } = await attemptEpisode(host, request.env, agent, {
+      ...limits,
+      seed: request.seed,
+      group,
+      sibling,
+      samplingSeed: request.samplingSeed ?? samplingSeed,
+      retries: attempt,
+      signal,
+    });
     signal.throwIfAborted();
     if (!isOurFault(trajectory) || attempt >= retries) return trajectory;
     counters?.retry(trajectory);
   }
-}
-
-/** Stands in for an environment that could not be made. A wrong name or option is not the environment's failure and ends everything. */
-function brokenEnv(error: unknown): HostedEnv {
-  if (error instanceof ConfigError) throw error;
-  const fail = () => Promise.reject(error);
-  return { spec: { id: "" }, alive: false, reset: fail, step: fail, close: async () => {}, kill: async () => {} };
 }
 
 function gathered(id: string, { env, seed }: GroupRequest, all: Trajectory[], counters?: RolloutCounters): PlayedGroup {

@@ -73,14 +73,6 @@ export type KlController =
   /** Moves the coefficient until the KL is `target`; `horizon` episodes are one time constant (usual: 0.1 and 10,000). */
   | { readonly kind: "adaptive"; readonly target: number; readonly horizon: number };
 
-export function checkKlController(controller: KlController): void {
-  if (controller.kind === "adaptive" && !(controller.target > 0 && controller.horizon > 0)) {
-    throw new ConfigError(
-      `An adaptive KL coefficient needs target and horizon above 0, got ${controller.target} and ${controller.horizon}.`,
-    );
-  }
-}
-
 /** The coefficient after a batch of `episodes` whose mean KL was `kl`. The coefficient is all its state: a checkpoint keeps that number. */
 export function nextKlCoefficient(coefficient: number, controller: KlController, kl: number, episodes: number): number {
   // A batch without a number is skipped, and says nothing of the next one either.

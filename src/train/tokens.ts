@@ -58,14 +58,3 @@ export type Estimator = {
   readonly turns: readonly ("joined" | "split")[];
   compute(rows: readonly TokenRow[], options: EstimatorOptions): Credit;
 };
-
-/** Total reward of each episode, whatever the number of its rows. */
-export function episodeRewards(rows: readonly TokenRow[]): Map<string, number> {
-  const totals = new Map<string, number>();
-  for (const row of rows) {
-    let sum = totals.get(row.episode) ?? 0;
-    for (const reward of row.rewards) sum += reward;
-    totals.set(row.episode, sum);
-  }
-  return totals;
-}

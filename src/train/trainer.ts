@@ -5,7 +5,7 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { ConfigError, SaccadeError } from "../core/errors.ts";
+import { ConfigError } from "../core/errors.ts";
 import type { Engine, Learner, LoraSpec, Sampler } from "../engine/engine.ts";
 import { EngineError, EngineLost } from "../engine/errors.ts";
 import { checkEngineConfig, nameOfEngine, openEngine } from "../engine/registry.ts";
@@ -640,8 +640,4 @@ function tooLate(field: string): ConfigError {
   return new ConfigError(
     `This run began without ${field}, which can't be added on the way: leave it out, or begin another run (--out) from this one's policy (--set model=…).`,
   );
-}
-
-export function isExpected(error: unknown): error is SaccadeError {
-  return error instanceof SaccadeError;
 }

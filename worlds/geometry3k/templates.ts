@@ -12,6 +12,9 @@ const at = (degrees: number, radius = 1, [x, y]: Point = [0, 0]): Point => [
   x + radius * Math.cos((degrees * Math.PI) / 180),
   y + radius * Math.sin((degrees * Math.PI) / 180),
 ];
+/** Lines between points, written `"AB OC"`. */
+const pairs = (lines: string) => lines.split(" ").map(([a = "", b = ""]): readonly [string, string] => [a, b]);
+
 const FIND_X = "Find x.";
 
 /** The smallest angle that a label fits in. */
@@ -61,10 +64,7 @@ const linearPair: Template = (dice) => {
   return angleProblem({
     figure: {
       points,
-      segments: [
-        ["A", "B"],
-        ["O", "C"],
-      ],
+      segments: pairs("AB OC"),
     },
     known: { a: [["A", "O", "C"], a] },
     x: [["C", "O", "B"], 180 - a],
@@ -82,10 +82,7 @@ const crossing: Template = (dice) => {
   return angleProblem({
     figure: {
       points,
-      segments: [
-        ["A", "B"],
-        ["C", "D"],
-      ],
+      segments: pairs("AB CD"),
     },
     known: { a: [["A", "O", "C"], a] },
     x: vertical ? [["D", "O", "B"], a] : [["C", "O", "B"], 180 - a],
@@ -102,11 +99,7 @@ function triangle(a: number, b: number, base = 1): { A: Point; B: Point; C: Poin
   return { A: [0, 0], B: [base, 0], C: at(a, side) };
 }
 
-const SIDES = [
-  ["A", "B"],
-  ["B", "C"],
-  ["C", "A"],
-] as const;
+const SIDES = pairs("AB BC CA");
 
 const triangleSum: Template = (dice) => {
   const [a, b] = [dice.angle(LEAST + 5, 100), dice.angle(LEAST + 5, 100)];
@@ -140,11 +133,7 @@ const exterior: Template = (dice) => {
   return angleProblem({
     figure: {
       points,
-      segments: [
-        ["A", "D"],
-        ["B", "C"],
-        ["C", "A"],
-      ],
+      segments: pairs("AD BC CA"),
     },
     known: { a: [["C", "A", "B"], a], c: [["B", "C", "A"], c] },
     x: [["C", "B", "D"], 180 - b],
@@ -164,10 +153,7 @@ const isosceles: Template = (dice) => {
     figure: {
       points: triangle(base, base),
       segments: SIDES,
-      ticks: [
-        ["A", "C"],
-        ["B", "C"],
-      ],
+      ticks: pairs("AC BC"),
     },
     known: upright ? known : { b: [["C", "A", "B"], base] },
     x: upright ? [["C", "B", "A"], base] : [["A", "C", "B"], apex],
@@ -186,11 +172,7 @@ const rightSplit: Template = (dice) => {
   return angleProblem({
     figure: {
       points,
-      segments: [
-        ["O", "A"],
-        ["O", "B"],
-        ["O", "C"],
-      ],
+      segments: pairs("OA OB OC"),
     },
     known: { a: [["A", "O", "C"], a] },
     x: [["C", "O", "B"], 90 - a],
@@ -237,15 +219,8 @@ const parallels: Template = (dice) => {
     figure: {
       points,
       letters: ["A", "B", "C", "D"],
-      segments: [
-        ["A", "B"],
-        ["C", "D"],
-        ["E", "F"],
-      ],
-      arrows: [
-        ["A", "B"],
-        ["C", "D"],
-      ],
+      segments: pairs("AB CD EF"),
+      arrows: pairs("AB CD"),
     },
     known: { a: known },
     x,
@@ -310,16 +285,8 @@ const sideSplitter: Template = (dice) => {
   return lengthProblem({
     figure: {
       points,
-      segments: [
-        ["A", "B"],
-        ["B", "C"],
-        ["C", "A"],
-        ["D", "E"],
-      ],
-      arrows: [
-        ["D", "E"],
-        ["B", "C"],
-      ],
+      segments: pairs("AB BC CA DE"),
+      arrows: pairs("DE BC"),
     },
     known: Object.fromEntries(shown.map(([name, of, length]) => [name, [of, length] as const])),
     x: x[1],
@@ -340,16 +307,8 @@ const nested: Template = (dice) => {
   return lengthProblem({
     figure: {
       points,
-      segments: [
-        ["A", "B"],
-        ["B", "C"],
-        ["C", "A"],
-        ["D", "E"],
-      ],
-      arrows: [
-        ["D", "E"],
-        ["B", "C"],
-      ],
+      segments: pairs("AB BC CA DE"),
+      arrows: pairs("DE BC"),
     },
     known: { p: [["A", "D"], p], q: [["D", "B"], q], r: [["D", "E"], r] },
     x: ["B", "C"],
@@ -368,12 +327,7 @@ const altitude: Template = (dice) => {
   return lengthProblem({
     figure: {
       points,
-      segments: [
-        ["A", "B"],
-        ["B", "C"],
-        ["C", "A"],
-        ["C", "D"],
-      ],
+      segments: pairs("AB BC CA CD"),
       angles: [
         { arms: ["A", "C", "B"], right: true },
         { arms: ["C", "D", "B"], right: true },
@@ -451,12 +405,7 @@ const inscribed: Template = (dice) => {
   return angleProblem({
     figure: {
       points,
-      segments: [
-        ["O", "A"],
-        ["O", "B"],
-        ["C", "A"],
-        ["C", "B"],
-      ],
+      segments: pairs("OA OB CA CB"),
       circles: [{ center: "O", through: "A" }],
     },
     known: toCentre ? { a: [inner, central / 2] } : { a: [outer, central] },
@@ -486,11 +435,7 @@ const tangentAngle: Template = (dice) => {
   return angleProblem({
     figure: {
       points,
-      segments: [
-        ["O", "T"],
-        ["T", "P"],
-        ["P", "O"],
-      ],
+      segments: pairs("OT TP PO"),
       circles: [{ center: "O", through: "T" }],
     },
     known: { a: [["T", "O", "P"], a] },
@@ -508,11 +453,7 @@ const tangentLength: Template = (dice) => {
   return lengthProblem({
     figure: {
       points,
-      segments: [
-        ["O", "T"],
-        ["T", "P"],
-        ["P", "O"],
-      ],
+      segments: pairs("OT TP PO"),
       circles: [{ center: "O", through: "T" }],
     },
     known: { r: [["O", "T"], r], t: [["T", "P"], t] },
@@ -532,11 +473,7 @@ const chord: Template = (dice) => {
   return lengthProblem({
     figure: {
       points,
-      segments: [
-        ["A", "B"],
-        ["O", "A"],
-        ["O", "M"],
-      ],
+      segments: pairs("AB OA OM"),
       circles: [{ center: "O", through: "A" }],
       angles: [{ arms: ["O", "M", "B"], right: true }],
     },
@@ -578,7 +515,7 @@ const discArea: Template = (dice) => {
     figure: {
       points: { O: [0, 0], A: [r, 0] },
       letters: ["O"],
-      segments: [["O", "A"]],
+      segments: pairs("OA"),
       circles: [{ center: "O", through: "A" }],
     },
     known: { r: [["O", "A"], r] },
@@ -596,7 +533,7 @@ const triangleArea: Template = (dice) => {
   if (h > 1.4 * b || b > 2.2 * h) return undefined;
   const points: Record<string, Point> = { A: [0, 0], B: [b, 0], C: [foot, h], D: [foot, 0] };
   return areaProblem("triangle", {
-    figure: { points, segments: SIDES, dashed: [["C", "D"]], angles: [{ arms: ["C", "D", "B"], right: true }] },
+    figure: { points, segments: SIDES, dashed: pairs("CD"), angles: [{ arms: ["C", "D", "B"], right: true }] },
     known: { b: [["A", "B"], b], h: [["C", "D"], h] },
     answer: fraction(b * h, 2),
     laws: [times("area", 0.5, "b", "h")],
@@ -612,18 +549,10 @@ const parallelogramArea: Template = (dice) => {
   return areaProblem("parallelogram", {
     figure: {
       points,
-      segments: [
-        ["A", "B"],
-        ["B", "C"],
-        ["C", "D"],
-        ["D", "A"],
-      ],
-      dashed: [["D", "H"]],
+      segments: pairs("AB BC CD DA"),
+      dashed: pairs("DH"),
       angles: [{ arms: ["D", "H", "B"], right: true }],
-      arrows: [
-        ["A", "B"],
-        ["D", "C"],
-      ],
+      arrows: pairs("AB DC"),
     },
     known: { b: [["A", "B"], b], h: [["D", "H"], h] },
     answer: whole(b * h),
@@ -640,18 +569,10 @@ const trapezoidArea: Template = (dice) => {
   return areaProblem("trapezoid", {
     figure: {
       points,
-      segments: [
-        ["A", "B"],
-        ["B", "C"],
-        ["C", "D"],
-        ["D", "A"],
-      ],
-      dashed: [["D", "H"]],
+      segments: pairs("AB BC CD DA"),
+      dashed: pairs("DH"),
       angles: [{ arms: ["D", "H", "B"], right: true }],
-      arrows: [
-        ["A", "B"],
-        ["D", "C"],
-      ],
+      arrows: pairs("AB DC"),
     },
     known: { a: [["D", "C"], a], b: [["A", "B"], b], h: [["D", "H"], h] },
     answer: fraction((a + b) * h, 2),
@@ -668,12 +589,7 @@ const shadedArea: Template = (dice) => {
   return areaProblem("shaded region", {
     figure: {
       points,
-      segments: [
-        ["A", "B"],
-        ["B", "C"],
-        ["C", "D"],
-        ["D", "A"],
-      ],
+      segments: pairs("AB BC CD DA"),
       circles: [{ center: "O", through: "M" }],
       shade: { polygon: ["A", "B", "C", "D"], less: 0 },
     },
@@ -705,7 +621,7 @@ const rectangleArea: Template = (dice) => {
   return areaProblem("rectangle", {
     figure: {
       points,
-      segments: [["A", "B"], ["B", "C"], ["C", "D"], ["D", "A"], ...(even ? ([["A", "C"]] as const) : [])],
+      segments: pairs(even ? "AB BC CD DA AC" : "AB BC CD DA"),
       angles: [
         { arms: ["D", "A", "B"], right: true },
         { arms: ["B", "C", "D"], right: true },

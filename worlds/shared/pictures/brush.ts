@@ -42,15 +42,6 @@ export function lift(color: Color, amount: number): Color {
 export function deepen(color: Color, amount: number): Color {
   return mix(color, SHADOW, amount);
 }
-/** Hue in degrees, saturation and value from 0 to 1. */
-export function hsv(hue: number, saturation: number, value: number): Color {
-  const channel = (shift: number) => {
-    const k = (shift + hue / 60) % 6;
-    return 255 * value * (1 - saturation * Math.max(0, Math.min(k, 4 - k, 1)));
-  };
-  return [channel(5), channel(3), channel(1)];
-}
-
 export class Brush {
   readonly width: number;
   readonly height: number;
