@@ -130,15 +130,15 @@ async function text(): Promise<void> {
   const path = join(scratch, "text");
   await createFolder(path, {
     preset: "nano",
-    vocab: 512,
+    vocab_size: 512,
     text: {
-      layers: 2,
-      hiddenSize: 128,
-      heads: 4,
-      kvHeads: 2,
-      headDim: 32,
-      intermediateSize: 384,
-      mropeSection: [6, 5, 5],
+      num_hidden_layers: 2,
+      hidden_size: 128,
+      num_attention_heads: 4,
+      num_key_value_heads: 2,
+      head_dim: 32,
+      intermediate_size: 384,
+      mrope_section: [6, 5, 5],
     },
   });
   const folder = await loadFolder(path);

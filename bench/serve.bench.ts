@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startVllm } from "../src/engine/vllm/launch.ts";
 import { startServer } from "../src/serve/server.ts";
-import { type CreateOptions, createFolder, loadRecipe, NativeEngine } from "./saccade.ts";
+import { createFolder, loadRecipe, NativeEngine } from "./saccade.ts";
 import "../src/index.ts";
 
 const TOKENS = 16;
@@ -100,7 +100,7 @@ const resident = (pid: number) =>
 async function createModel(folder: string): Promise<void> {
   const { model } = loadRecipe("quickstart", {});
   if (typeof model === "string") throw new Error("The quickstart makes its model.");
-  await createFolder(folder, { preset: model.preset, seed: 1, ...model.set } as CreateOptions);
+  await createFolder(folder, { preset: model.preset, seed: 1, ...model.set });
 }
 
 function report(name: string, { seconds, tokens, latencies, faults }: Load): number {

@@ -7,7 +7,7 @@ import { defineRecipe } from "saccade";
 
 export default defineRecipe({
   name: "color-codeword",
-  model: { preset: "nano", set: {} },
+  model: { preset: "nano" },
   envs: [
     {
       env: "color_codeword",

@@ -10,8 +10,14 @@ export default defineRecipe({
   model: {
     preset: "micro",
     set: {
-      text: { hiddenSize: 256, intermediateSize: 704, layers: 8, heads: 8, kvHeads: 4 },
-      vision: { depth: 2, hiddenSize: 128, intermediateSize: 384, heads: 4 },
+      text: {
+        hidden_size: 256,
+        intermediate_size: 704,
+        num_hidden_layers: 8,
+        num_attention_heads: 8,
+        num_key_value_heads: 4,
+      },
+      vision: { depth: 2, hidden_size: 128, intermediate_size: 384, num_heads: 4 },
     },
   },
   envs: [

@@ -11,7 +11,10 @@ export default defineRecipe({
   name: "maze-2d-sft",
   model: {
     preset: "micro",
-    set: { text: { hiddenSize: 128, intermediateSize: 320, layers: 4, heads: 4 }, vision: { depth: 1 } },
+    set: {
+      text: { hidden_size: 128, intermediate_size: 320, num_hidden_layers: 4, num_attention_heads: 4 },
+      vision: { depth: 1 },
+    },
   },
   envs: [
     {

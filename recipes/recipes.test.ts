@@ -10,7 +10,14 @@ import { recipeMemory } from "../src/cli/scale.ts";
 import { textOf } from "../src/core/index.ts";
 import { checkEngineConfig, NativeEngine } from "../src/engine/index.ts";
 import { isWorld, makeEnv, playDemo, WorldEnv } from "../src/envs/index.ts";
-import { createFolder, findPreset, KNOWN_MODELS, loadFolder } from "../src/model/index.ts";
+import {
+  createFolder,
+  findPreset,
+  KNOWN_MODELS,
+  loadFolder,
+  type ModelShape,
+  type PresetName,
+} from "../src/model/index.ts";
 import type { RunEvent } from "../src/run/index.ts";
 import { checkRecipe, checkSources, loadRecipe, recipeNames, train } from "../src/train/index.ts";
 import "../src/index.ts";
@@ -22,8 +29,14 @@ const engine = new NativeEngine({ threads: 2 });
 beforeAll(async () => {
   await createFolder(tiny, {
     preset: "nano",
-    text: { hiddenSize: 32, intermediateSize: 64, layers: 2, heads: 2, kvHeads: 1 },
-    vision: { hiddenSize: 16, intermediateSize: 32, heads: 1 },
+    text: {
+      hidden_size: 32,
+      intermediate_size: 64,
+      num_hidden_layers: 2,
+      num_attention_heads: 2,
+      num_key_value_heads: 1,
+    },
+    vision: { hidden_size: 16, intermediate_size: 32, num_heads: 1 },
   });
 });
 
@@ -52,7 +65,8 @@ describe.each(names)("%s", (name) => {
     checkRecipe(recipe);
     expect(recipe.name).toBe(name);
     expect(recipe.expect).toMatch(/\w/);
-    const lines = readFileSync(join(import.meta.dirname, `${name}.ts`), "utf8")
+    const place = realSize(name) ? "large" : ".";
+    const lines = readFileSync(join(import.meta.dirname, place, `${name}.ts`), "utf8")
       .trimEnd()
       .split("\n");
     expect(lines[0]).toMatch(/^\/\*\*/);
@@ -62,8 +76,7 @@ describe.each(names)("%s", (name) => {
   test.skipIf(realSize(name))("makes a model that vLLM can serve: language heads of 32 or more", () => {
     const { model } = loadRecipe(name);
     if (typeof model === "string") return;
-    const set = model.set as { text?: { headDim?: number } };
-    expect(set.text?.headDim ?? findPreset(model.preset).text.headDim).toBeGreaterThanOrEqual(32);
+    expect(model.set.text?.head_dim ?? findPreset(model.preset).text.headDim).toBeGreaterThanOrEqual(32);
   });
 
   test("an episode of noisy play fits its tokens", async () => {
@@ -175,7 +188,7 @@ test("a model is found in the Hugging Face cache by its name", async () => {
 const folders = new Map<string, Promise<string>>();
 
 /** A folder as the recipe would make it; recipes with the same model share it. */
-function folderOf(model: { preset: "nano" | "micro" | "mini"; set: Record<string, unknown> }): Promise<string> {
+function folderOf(model: { preset: PresetName; set: ModelShape }): Promise<string> {
   const key = JSON.stringify(model);
   const path = join(scratch, `model-${folders.size}`);
   const made = folders.get(key) ?? createFolder(path, { preset: model.preset, ...model.set }).then(() => path);

@@ -8,14 +8,7 @@ import { defineRecipe } from "saccade";
 
 export default defineRecipe({
   name: "sokoban-grpo",
-  model: {
-    preset: "nano",
-    set: {
-      vocab: 1024,
-      text: { hiddenSize: 96, intermediateSize: 256, heads: 3, kvHeads: 1 },
-      vision: { hiddenSize: 64, intermediateSize: 128, heads: 4 },
-    },
-  },
+  model: { preset: "quickstart" },
   envs: [
     {
       env: "sokoban",

@@ -32,14 +32,7 @@ export function worldModelling(world: World, strategy: Strategy, changes: Partia
   const thinking = strategy === "free" ? "required" : "free";
   return defineRecipe({
     name: `${world.replace("_", "-")}-wm-${strategy}`,
-    model: {
-      preset: "nano",
-      set: {
-        vocab: 1024,
-        text: { hiddenSize: 96, intermediateSize: 256, heads: 3, kvHeads: 1 },
-        vision: { hiddenSize: 64, intermediateSize: 128, heads: 4 },
-      },
-    },
+    model: { preset: "quickstart" },
     envs: [
       {
         env: world,

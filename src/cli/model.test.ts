@@ -44,10 +44,10 @@ describe("saccade model create", () => {
   });
 
   test.each([
-    ["text.hiden_size=96", "text.hidden_size"],
+    ["text.hiden_size=96", 'did you mean "hidden_size"'],
     ["size=96", "vocab_size"],
     ["text.hidden_size=wide", "text.hidden_size"],
-    ["vision=3", "vision.depth"],
+    ["vision=3", "vision=3: Invalid input: expected object"],
     ["text.head_dim=18", "mrope_section"],
   ])("refuses --set %s and says what would do", async (setting, hint) => {
     const create = runCreate(join(scratch, "bad"), { preset: "nano", seed: 0, set: [setting] });

@@ -7,7 +7,6 @@ import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { Command, Option } from "commander";
-import { z } from "zod";
 import { ConfigError, type Image, ImageError, type ImageSpan, image, mixSeed, text, user } from "../core/index.ts";
 import { printable, printableJson } from "../core/printable.ts";
 import { type EngineConfig, openEngine, type Sampler } from "../engine/index.ts";
@@ -21,12 +20,14 @@ import {
   loadFolder,
   type ModelConfig,
   type ModelFolder,
-  PRESETS,
+  modelShape,
+  PRESET_NAMES,
   type PresetName,
   parameterCount,
   parameterShapes,
   VISION_PREFIX,
 } from "../model/index.ts";
+import { recipeProblems } from "../train/recipe-errors.ts";
 import { chosenModel } from "./chosen-model.ts";
 import { collect, parseSettings, wholeNumber } from "./common.ts";
 import { ENGINE_FLAG } from "./engine.ts";
@@ -48,8 +49,8 @@ export function modelCommand(): Command {
     .description("write a new model with random weights, as a Hugging Face folder")
     .argument("<folder>", "folder to make")
     .addOption(
-      new Option("--preset <name>", "about 0.4, 3 or 20 million parameters")
-        .choices(Object.keys(PRESETS))
+      new Option("--preset <name>", "about 0.4, 0.7, 3 or 20 million parameters")
+        .choices(PRESET_NAMES)
         .makeOptionMandatory(),
     )
     .option("--seed <n>", "of the weights", wholeNumber("--seed"), 0)
@@ -180,70 +181,14 @@ async function readPicture(file: string): Promise<Image> {
   });
 }
 
-const whole = z.int().min(1);
-/** Names of config.json → ours, with what they may be. */
-const TEXT = {
-  hidden_size: ["hiddenSize", whole],
-  intermediate_size: ["intermediateSize", whole],
-  num_hidden_layers: ["layers", whole],
-  num_attention_heads: ["heads", whole],
-  num_key_value_heads: ["kvHeads", whole],
-  head_dim: ["headDim", whole],
-  mrope_section: ["mropeSection", z.tuple([whole, whole, whole])],
-  rope_theta: ["ropeTheta", z.number().positive()],
-  max_position_embeddings: ["maxPositions", whole],
-  tie_word_embeddings: ["tied", z.boolean()],
-} as const;
-const VISION = {
-  depth: ["depth", whole],
-  hidden_size: ["hiddenSize", whole],
-  intermediate_size: ["intermediateSize", whole],
-  num_heads: ["heads", whole],
-  num_position_embeddings: ["positionEmbeddings", whole],
-  deepstack_visual_indexes: ["deepstackIndexes", z.array(z.int().min(0))],
-  patch_size: ["patchSize", whole],
-  spatial_merge_size: ["mergeSize", whole],
-} as const;
-const TOP = {
-  vocab_size: ["vocab", whole],
-  min_pixels: ["minPixels", whole],
-  max_pixels: ["maxPixels", whole],
-} as const;
-
 function createOptions({ preset, seed, set }: CreateFlags): CreateOptions {
-  const { text: language = {}, vision = {}, ...top } = parseSettings(set);
-  return {
-    preset,
-    seed,
-    ...rename(top, TOP, ""),
-    text: rename(language, TEXT, "text."),
-    vision: rename(vision, VISION, "vision."),
-  };
-}
-
-function rename(
-  settings: unknown,
-  names: Readonly<Record<string, readonly [string, z.ZodType]>>,
-  prefix: string,
-): Record<string, never> {
-  const known = Object.keys(names).map((name) => prefix + name);
-  const all = prefix === "" ? [...known, "text.…", "vision.…"] : known;
-  if (typeof settings !== "object" || settings === null) {
-    throw new ConfigError(`--set ${prefix.slice(0, -1)}: name a part of it: ${all.join(", ")}.`);
+  const given = parseSettings(set);
+  const result = modelShape.safeParse(given);
+  if (!result.success) {
+    const problems = recipeProblems(result.error.issues, { schema: modelShape, value: given, overrides: given });
+    throw new ConfigError(`The model can't be made: ${problems.join("; ")}.`);
   }
-  const renamed = Object.entries(settings).map(([key, value]) => {
-    const found = Object.hasOwn(names, key) ? names[key] : undefined;
-    if (found === undefined)
-      throw new ConfigError(`--set ${prefix}${key}: there is no such key. Use ${all.join(", ")}.`);
-    const [name, schema] = found;
-    const result = schema.safeParse(value);
-    if (result.success) return [name, result.data];
-    throw new ConfigError(
-      `--set ${prefix}${key}=${JSON.stringify(value)}: ${result.error.issues.map((issue) => issue.message).join("; ")}.`,
-    );
-  });
-  // Every value has been checked against the schema of its key.
-  return Object.fromEntries(renamed) as Record<string, never>;
+  return { preset, seed, ...result.data };
 }
 
 type Info = Awaited<ReturnType<typeof describe>>;

@@ -9,8 +9,14 @@ import { loadEvents } from "../run/index.ts";
 const bin = resolve(import.meta.dirname, "../../dist/cli.js");
 const folder = mkdtempSync(join(tmpdir(), "saccade-sft-"));
 const TINY = {
-  text: { hiddenSize: 32, intermediateSize: 64, layers: 1, heads: 2, kvHeads: 1 },
-  vision: { hiddenSize: 16, intermediateSize: 32, heads: 1 },
+  text: {
+    hidden_size: 32,
+    intermediate_size: 64,
+    num_hidden_layers: 1,
+    num_attention_heads: 2,
+    num_key_value_heads: 1,
+  },
+  vision: { hidden_size: 16, intermediate_size: 32, num_heads: 1 },
 };
 const SETTINGS = [
   ...["warmStart.batch=8", "warmStart.epochs=4", "evaluate.seeds=[1000000000,1000000003]"],

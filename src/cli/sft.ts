@@ -7,7 +7,7 @@ import { Command } from "commander";
 import { ConfigError } from "../core/index.ts";
 import type { EngineConfig } from "../engine/index.ts";
 import { makeEnv, readJsonLines } from "../envs/index.ts";
-import { findPreset, type PresetName } from "../model/index.ts";
+import { findPreset, PRESET_NAMES, type PresetName } from "../model/index.ts";
 import { checkRecipe, checkSources, type RecipeInput, resolveRecipe } from "../train/index.ts";
 import { chosenModel } from "./chosen-model.ts";
 import { collect, parseSettings } from "./common.ts";
@@ -19,7 +19,10 @@ type Flags = { data: string[]; set: string[]; engine?: EngineConfig; out?: strin
 export function sftCommand(): Command {
   return new Command("sft")
     .description("train a model on demonstrations")
-    .argument("<model>", "a model folder, a run, or preset:nano, preset:micro, preset:mini for a fresh model")
+    .argument(
+      "<model>",
+      `a model folder, a run, or for a fresh model ${PRESET_NAMES.map((name) => `preset:${name}`).join(", ")}`,
+    )
     .option("--data <file>", "demonstrations, as `saccade data demos` writes them (repeat)", collect, [])
     .option(...ENGINE_FLAG)
     .option("--out <folder>", "run folder (default runs/sft, and runs/sft-2 for other settings)")

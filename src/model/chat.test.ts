@@ -13,7 +13,7 @@ let model = "";
 beforeAll(async () => {
   base = await temporaryFolder();
   model = join(base, "model");
-  await createFolder(model, { preset: "nano", corpus: TINY_CORPUS, seed: 5, text: { layers: 1 } });
+  await createFolder(model, { preset: "nano", corpus: TINY_CORPUS, seed: 5, text: { num_hidden_layers: 1 } });
 });
 afterAll(() => rm(base, { recursive: true }));
 

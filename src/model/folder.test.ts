@@ -13,7 +13,7 @@ let model = "";
 beforeAll(async () => {
   base = await temporaryFolder();
   model = join(base, "model");
-  await createFolder(model, { preset: "nano", corpus: TINY_CORPUS, seed: 5, text: { layers: 1 } });
+  await createFolder(model, { preset: "nano", corpus: TINY_CORPUS, seed: 5, text: { num_hidden_layers: 1 } });
 });
 afterAll(() => rm(base, { recursive: true }));
 
@@ -56,7 +56,7 @@ describe("a created folder", () => {
   test("is the same for the same seed and other for another", async () => {
     const bytes = (name: string) => readFile(join(base, name, "model.safetensors"));
     const make = (name: string, seed: number) =>
-      createFolder(join(base, name), { preset: "nano", corpus: TINY_CORPUS, seed, text: { layers: 1 } });
+      createFolder(join(base, name), { preset: "nano", corpus: TINY_CORPUS, seed, text: { num_hidden_layers: 1 } });
     await make("again", 5);
     await make("other", 6);
     expect(await bytes("again")).toEqual(await bytes("model"));
@@ -70,7 +70,7 @@ describe("a created folder", () => {
   test("can't be made from a preset that is not there or sizes that do not fit", async () => {
     const odd = { preset: "huge" as "nano", corpus: TINY_CORPUS };
     await expect(createFolder(join(base, "odd"), odd)).rejects.toThrow(/no model preset "huge". The presets are nano/);
-    const uneven = { corpus: TINY_CORPUS, text: { kvHeads: 3 } };
+    const uneven = { corpus: TINY_CORPUS, text: { num_key_value_heads: 3 } };
     await expect(createFolder(join(base, "odd"), uneven)).rejects.toThrow(ConfigError);
   });
 });

@@ -8,19 +8,13 @@ import { join, resolve } from "node:path";
 import { ConfigError, DataError } from "../core/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { type ChatFolder, loadChat } from "./chat.ts";
-import {
-  checkConfig,
-  configJson,
-  type ModelConfig,
-  parseConfig,
-  type TextConfig,
-  type VisionConfig,
-} from "./config.ts";
+import { checkConfig, configJson, type ModelConfig, parseConfig } from "./config.ts";
 import { readJson } from "./files.ts";
 import { preprocessorJson } from "./image-processor.ts";
 import { initialParameters, parameterShapes } from "./parameters.ts";
 import { findPreset, type PresetName } from "./presets.ts";
 import { readShardedSafetensors, type Tensor, type Tensors, writeSafetensors } from "./safetensors.ts";
+import { configChanges, type ModelShape } from "./shape.ts";
 import { CHAT_TEMPLATE } from "./template.ts";
 import { Tokenizer } from "./tokenizer.ts";
 import { frozenTokenizer, tokenizerConfigJson, trainTokenizer } from "./train-tokenizer.ts";
@@ -65,19 +59,12 @@ export function orderWeights(tensors: Tensors, config: ModelConfig, path = "The 
   return new Map([...shapes.keys()].map((name) => [name, tensors.get(name) as Tensor]));
 }
 
-export type CreateOptions = {
+/** A preset and what is changed in it, in the words of `config.json`. */
+export type CreateOptions = ModelShape & {
   readonly preset?: PresetName;
-  /** Changes to the preset. The vocabulary is `vocab`, and the vision output width follows the language width. */
-  readonly text?: Partial<Omit<TextConfig, "vocabSize">>;
-  readonly vision?: Partial<Omit<VisionConfig, "outHiddenSize">>;
-  /** Most tokens in the vocabulary. */
-  readonly vocab?: number;
   readonly seed?: number;
   /** Text to train the tokenizer on; absent: the presets' frozen one, made for what worlds and protocols say. */
   readonly corpus?: Iterable<string>;
-  /** Pictures are resized to between this many pixels; one token is 32 × 32. */
-  readonly minPixels?: number;
-  readonly maxPixels?: number;
 };
 
 /** Writes a complete folder with random weights and returns its configuration. */
@@ -87,13 +74,14 @@ export async function createFolder(path: string, options: CreateOptions = {}): P
   if ((await readdir(path)).length > 0) {
     throw new ConfigError(`${path} is not empty; name a new folder for the model.`);
   }
-  const vocab = options.vocab ?? preset.vocab;
+  const changes = configChanges(options);
+  const vocab = options.vocab_size ?? preset.vocab;
   const tokenizerFile = options.corpus ? trainTokenizer(options.corpus, vocab) : frozenTokenizer(vocab);
   const tokenizer = new Tokenizer(tokenizerFile);
-  const text = { ...preset.text, ...options.text, vocabSize: tokenizer.size };
+  const text = { ...preset.text, ...changes.text, vocabSize: tokenizer.size };
   const config = checkConfig({
     text,
-    vision: { ...preset.vision, ...options.vision, outHiddenSize: text.hiddenSize },
+    vision: { ...preset.vision, ...changes.vision, outHiddenSize: text.hiddenSize },
     ids: {
       imageToken: tokenizer.specialId("<|image_pad|>"),
       videoToken: tokenizer.specialId("<|video_pad|>"),
@@ -107,8 +95,8 @@ export async function createFolder(path: string, options: CreateOptions = {}): P
   // One token at least; 256 at most, which is 512 × 512 pixels under the presets.
   const processorFile = preprocessorJson(
     config.vision,
-    options.minPixels ?? token ** 2,
-    options.maxPixels ?? 256 * token ** 2,
+    options.min_pixels ?? token ** 2,
+    options.max_pixels ?? 256 * token ** 2,
   );
   const json = (name: string, value: Json) => writeFile(join(path, name), `${JSON.stringify(value, null, 2)}\n`);
   await json("tokenizer.json", tokenizerFile);

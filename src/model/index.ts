@@ -10,6 +10,7 @@ export * from "./parameters.ts";
 export * from "./presets.ts";
 export * from "./renderer.ts";
 export * from "./safetensors.ts";
+export * from "./shape.ts";
 export * from "./size.ts";
 export * from "./template.ts";
 export * from "./tokenizer.ts";

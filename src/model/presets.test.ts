@@ -35,7 +35,11 @@ test.each([
     }),
   );
   const root = await temporaryFolder();
-  await createFolder(join(root, "model"), { preset, text: { layers: 1 }, vision: { depth: 1, deepstackIndexes: [0] } });
+  await createFolder(join(root, "model"), {
+    preset,
+    text: { num_hidden_layers: 1 },
+    vision: { depth: 1, deepstack_visual_indexes: [0] },
+  });
   const file = await readFile(join(root, "model", "tokenizer.json"));
   await rm(root, { recursive: true, force: true });
   expect(createHash("sha256").update(file).digest("hex")).toBe(hash);

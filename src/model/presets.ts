@@ -54,6 +54,29 @@ export const PRESETS = {
       deepstackIndexes: [0],
     },
   },
+  /** About 0.7 million: what the quickstart and the other small recipes train. */
+  quickstart: {
+    vocab: 1024,
+    text: {
+      ...textDefaults,
+      hiddenSize: 96,
+      intermediateSize: 256,
+      layers: 4,
+      heads: 3,
+      kvHeads: 1,
+      headDim: 32,
+      mropeSection: [6, 5, 5],
+    },
+    vision: {
+      ...visionDefaults,
+      depth: 1,
+      hiddenSize: 64,
+      intermediateSize: 128,
+      heads: 4,
+      outHiddenSize: 96,
+      deepstackIndexes: [0],
+    },
+  },
   /** About 3 million: enough for mazes and lakes. */
   micro: {
     vocab: 1024,
@@ -103,9 +126,10 @@ export const PRESETS = {
 } as const satisfies Record<string, Shape>;
 
 export type PresetName = keyof typeof PRESETS;
+export const PRESET_NAMES = Object.keys(PRESETS) as [PresetName, ...PresetName[]];
 export type PresetShape = Shape;
 
 export function findPreset(name: string): PresetShape {
   if (Object.hasOwn(PRESETS, name)) return PRESETS[name as PresetName];
-  throw new ConfigError(`There is no model preset "${name}". The presets are ${Object.keys(PRESETS).join(", ")}.`);
+  throw new ConfigError(`There is no model preset "${name}". The presets are ${PRESET_NAMES.join(", ")}.`);
 }

@@ -12,21 +12,28 @@ export type Served = ServeServer & { readonly root: string; readonly folder: str
 export async function createServable(folder: string, seed = 1): Promise<void> {
   await createFolder(folder, {
     corpus: TINY_CORPUS,
-    vocab: 300,
+    vocab_size: 300,
     seed,
     text: {
-      hiddenSize: 32,
-      intermediateSize: 48,
-      layers: 2,
-      heads: 4,
-      kvHeads: 2,
-      headDim: 32,
-      mropeSection: [6, 5, 5],
-      maxPositions: 1024,
-      tied: true,
-      initializerRange: 0.3,
+      hidden_size: 32,
+      intermediate_size: 48,
+      num_hidden_layers: 2,
+      num_attention_heads: 4,
+      num_key_value_heads: 2,
+      head_dim: 32,
+      mrope_section: [6, 5, 5],
+      max_position_embeddings: 1024,
+      tie_word_embeddings: true,
+      initializer_range: 0.3,
     },
-    vision: { depth: 1, hiddenSize: 16, intermediateSize: 24, heads: 2, positionEmbeddings: 16, initializerRange: 0.3 },
+    vision: {
+      depth: 1,
+      hidden_size: 16,
+      intermediate_size: 24,
+      num_heads: 2,
+      num_position_embeddings: 16,
+      initializer_range: 0.3,
+    },
   });
 }
 

@@ -4,7 +4,7 @@ import { readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { findModel, requireModel } from "../model/find.ts";
 import { HUB_PREFIX } from "../model/hub-cache.ts";
-import { type CreateOptions, createFolder } from "../model/index.ts";
+import { createFolder } from "../model/index.ts";
 import type { Trained } from "../model/trained.ts";
 import type { RunFolder } from "../run/folder.ts";
 import type { Recipe } from "./recipe.ts";
@@ -36,7 +36,7 @@ export async function modelFolder(run: RunFolder, recipe: Recipe): Promise<strin
   for (const place of [path, join(run.path, EARLIER_START)]) if (existsSync(place)) return place;
   const options = { preset: recipe.model.preset, seed: recipe.seed, ...recipe.model.set };
   await replaceFolder(path, async (folder) => {
-    await createFolder(folder, options as CreateOptions);
+    await createFolder(folder, options);
   });
   return path;
 }

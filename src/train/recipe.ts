@@ -9,6 +9,8 @@ import type { JsonObject } from "../core/json.ts";
 import { mergeSettings } from "../core/settings.ts";
 import { engineConfig } from "../engine/registry.ts";
 import { LABELS } from "../envs/demos.ts";
+import { PRESET_NAMES } from "../model/presets.ts";
+import { modelShape } from "../model/shape.ts";
 import { JUDGE_TIMEOUT_MS, type Judge } from "../rollout/judge.ts";
 import { recipeProblems } from "./recipe-errors.ts";
 import { getEstimator, type Named, resolveFilter, resolveLoss } from "./registry.ts";
@@ -99,10 +101,7 @@ const recipe = z.strictObject({
   name: z.string().regex(/^[a-z0-9][a-z0-9._-]*$/, "use lower-case letters, digits, . _ -"),
   seed: z.int().min(0).default(0),
   /** A Hugging Face folder, `hf:` and the name of a model in the Hugging Face cache, or how to make a fresh model. */
-  model: z.union([
-    z.string(),
-    z.strictObject({ preset: z.enum(["nano", "micro", "mini"]), set: z.record(z.string(), z.unknown()).default({}) }),
-  ]),
+  model: z.union([z.string(), z.strictObject({ preset: z.enum(PRESET_NAMES), set: modelShape.default({}) })]),
   lora: z
     .strictObject({ rank: z.int().min(1), alpha: z.number().positive(), targets: z.array(z.string()).optional() })
     .optional(),

@@ -64,6 +64,6 @@ describe("Paths", () => {
   });
 
   test("a model that is made, and environments by id, are left alone", () => {
-    expect(loadRecipe("quickstart")).toMatchObject({ model: { preset: "nano" }, envs: [{ env: "frozen_lake" }] });
+    expect(loadRecipe("quickstart")).toMatchObject({ model: { preset: "quickstart" }, envs: [{ env: "frozen_lake" }] });
   });
 });

@@ -1,5 +1,5 @@
 /**
- * Recipes by name: a path to a `.ts` file, or one that comes with Saccade (`recipes/`). Paths inside a recipe start at the recipe's file, so that a run does
+ * Recipes by name: a path to a `.ts` file, or one that comes with Saccade (`recipes/`, and `recipes/large/` for real models). Paths inside a recipe start at the recipe's file, so that a run does
  * not depend on where it was started from; paths on the command line start at the working directory, as paths there do.
  */
 import { existsSync, readdirSync, statSync } from "node:fs";
@@ -7,25 +7,34 @@ import { dirname, join, resolve } from "node:path";
 import { ConfigError } from "../core/errors.ts";
 import { isJsonObject } from "../core/json.ts";
 import { packageFolder } from "../core/package-folder.ts";
+import { didYouMean } from "../core/words.ts";
 import { isPath, loadFile } from "../envs/load.ts";
 import { HUB_PREFIX } from "../model/hub-cache.ts";
 import { type Recipe, resolveRecipe } from "./recipe.ts";
 
-/** The recipes that come with Saccade. */
+/** The recipes that come with Saccade: those for any machine, then those that train real models. */
 export function recipeNames(): string[] {
+  return [...shippedRecipes().keys()];
+}
+
+function shippedRecipes(): Map<string, string> {
   const folder = packageFolder("recipes");
-  return folder === undefined
-    ? []
-    : readdirSync(folder).flatMap((name) => (/^[^.]+\.ts$/.test(name) ? [name.slice(0, -3)] : []));
+  if (folder === undefined) return new Map();
+  const found = [folder, join(folder, "large")].flatMap((place) =>
+    readdirSync(place)
+      .filter((file) => /^[^.]+\.ts$/.test(file))
+      .map((file): [string, string] => [file.slice(0, -3), join(place, file)])
+      .sort(([a], [b]) => (a < b ? -1 : 1)),
+  );
+  return new Map(found);
 }
 
 /** `overrides`: fields that replace the recipe's, their paths relative to the working directory. */
 export function loadRecipe(name: string, overrides: Readonly<Record<string, unknown>> = {}): Recipe {
-  const folder = packageFolder("recipes");
-  const file = isPath(name) ? name : folder === undefined ? undefined : join(folder, `${name}.ts`);
+  const file = isPath(name) ? name : shippedRecipes().get(name);
   if (file === undefined || !isFile(file)) {
     throw new ConfigError(
-      `There is no recipe "${name}". Saccade brings ${recipeNames().join(", ")}; your own is named by its path, such as ./my-recipe.ts.`,
+      `There is no recipe "${name}".${didYouMean(name, recipeNames())} saccade recipes lists those that come with Saccade; name your own by its path, such as ./my-recipe.ts.`,
     );
   }
   const own = withPathsFrom(dirname(resolve(file)), loadFile(file));

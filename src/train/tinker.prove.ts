@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type CreateOptions, createFolder } from "../model/folder.ts";
+import { createFolder } from "../model/folder.ts";
 import { loadEvents } from "../run/events.ts";
 import { type Recipe, resolveRecipe } from "./recipe.ts";
 import { loadRecipe } from "./recipes.ts";
@@ -65,8 +65,9 @@ test("the quickstart over the Tinker API has the losses of the one in this proce
     loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28, entropy: 0 },
   });
   const model = join(root, "model");
-  const { preset, set } = whole.model as { preset: CreateOptions["preset"]; set: object };
-  await createFolder(model, { preset, seed: whole.seed, ...set } as CreateOptions);
+  if (typeof whole.model === "string") throw new Error("this recipe makes its model");
+  const { preset, set } = whole.model;
+  await createFolder(model, { preset, seed: whole.seed, ...set });
   const [mine, theirs] = await twice(whole, model);
   for (const [kind, metric] of [
     ["sft", "sft/nll"],

@@ -229,7 +229,7 @@ describe("through a server of the Tinker API", { timeout: 300_000 }, () => {
     const other = await warmFolder(native, 2);
     const wrong = await openEngine(settings());
     const { createFolder } = await import("../model/folder.ts");
-    await createFolder(join(other.root, "other"), { corpus: ["quite other words"], vocab: 300, seed: 1 });
+    await createFolder(join(other.root, "other"), { corpus: ["quite other words"], vocab_size: 300, seed: 1 });
     await expect(wrong.learner({ folder: join(other.root, "other"), seed: 0 })).rejects.toThrow(
       /tokenizer is .*--tokenizer/,
     );

@@ -21,22 +21,29 @@ export async function tinyModel(seed = 1, tied = true): Promise<TestModel> {
   const folder = join(root, "model");
   const config = await createFolder(folder, {
     corpus: TINY_CORPUS,
-    vocab: 300,
+    vocab_size: 300,
     seed,
     text: {
-      hiddenSize: 32,
-      intermediateSize: 48,
-      layers: 2,
-      heads: 4,
-      kvHeads: 2,
-      headDim: 8,
-      mropeSection: [2, 1, 1],
-      maxPositions: 600,
-      tied,
+      hidden_size: 32,
+      intermediate_size: 48,
+      num_hidden_layers: 2,
+      num_attention_heads: 4,
+      num_key_value_heads: 2,
+      head_dim: 8,
+      mrope_section: [2, 1, 1],
+      max_position_embeddings: 600,
+      tie_word_embeddings: tied,
       // Large weights, so that distributions are far from even.
-      initializerRange: 0.3,
+      initializer_range: 0.3,
     },
-    vision: { depth: 1, hiddenSize: 16, intermediateSize: 24, heads: 2, positionEmbeddings: 16, initializerRange: 0.3 },
+    vision: {
+      depth: 1,
+      hidden_size: 16,
+      intermediate_size: 24,
+      num_heads: 2,
+      num_position_embeddings: 16,
+      initializer_range: 0.3,
+    },
   });
   return { folder, config, root, remove: () => rm(root, { recursive: true, force: true }) };
 }

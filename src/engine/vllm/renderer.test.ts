@@ -14,7 +14,7 @@ let root = "";
 let chat: ChatFolder;
 beforeAll(async () => {
   root = await temporaryFolder();
-  await createFolder(join(root, "model"), { corpus: TINY_CORPUS, vocab: 300, seed: 1 });
+  await createFolder(join(root, "model"), { corpus: TINY_CORPUS, vocab_size: 300, seed: 1 });
   chat = await loadChat(join(root, "model"));
 });
 afterAll(() => rm(root, { recursive: true, force: true }));

@@ -74,7 +74,7 @@ beforeAll(async () => {
   const script = fileURLToPath(new URL("../../../python/cookbook.py", import.meta.url));
   await run(python, [script, "data", root], options());
   const corpus = (await readFile(join(root, "corpus.txt"), "utf8")).split("\n");
-  await createFolder(join(root, MODEL), { preset: "nano", seed: 1, corpus, vocab: 768 });
+  await createFolder(join(root, MODEL), { preset: "nano", seed: 1, corpus, vocab_size: 768 });
   // The base model is warmed up over the same wire, all its weights, and served again.
   await open("first");
   const { stdout } = await run(python, [script, "warm", root, server.url, MODEL], options());

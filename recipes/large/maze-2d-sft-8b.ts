@@ -3,7 +3,7 @@
  * 0.8 task + 0.2 format, 15 turns, temperature 0.7, no KL. SkyRL starts from a checkpoint that VisGym taught; here a short warm start on the oracle's play teaches
  * the format and the moves. docs/guide/gpu.md has the commands, docs/guide/scaling.md the memory.
  */
-import { maze8b } from "./parts/maze-8b.ts";
+import { maze8b } from "../parts/maze-8b.ts";
 
 export default maze8b("maze-2d-sft-8b", {
   envs: [

@@ -1,7 +1,7 @@
 /**
  * sokoban after VAGEN's GRPO recipe, at its own size: Qwen2.5-VL-3B, 32 rooms of 8 siblings and one update a step.
  */
-import { vagen } from "./parts/vagen.ts";
+import { vagen } from "../parts/vagen.ts";
 
 export default vagen(
   "sokoban-grpo-3b",

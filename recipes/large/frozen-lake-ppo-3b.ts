@@ -1,7 +1,7 @@
 /**
  * frozen_lake after VAGEN's PPO recipe, at its own size: Qwen2.5-VL-3B, 128 lakes and four updates a step, token GAE with a critic of its own.
  */
-import { vagen } from "./parts/vagen.ts";
+import { vagen } from "../parts/vagen.ts";
 
 export default vagen(
   "frozen-lake-ppo-3b",

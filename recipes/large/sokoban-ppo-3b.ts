@@ -1,7 +1,7 @@
 /**
  * sokoban after VAGEN's PPO recipe, at its own size: Qwen2.5-VL-3B, 128 rooms and four updates a step, token GAE with a critic of its own.
  */
-import { vagen } from "./parts/vagen.ts";
+import { vagen } from "../parts/vagen.ts";
 
 export default vagen(
   "sokoban-ppo-3b",

@@ -1,7 +1,7 @@
 /**
  * sokoban after VAGEN's GRPO recipe for Qwen3-VL-4B, at its own size: 32 rooms of 8 siblings and one update a step.
  */
-import { vagen } from "./parts/vagen.ts";
+import { vagen } from "../parts/vagen.ts";
 
 export default vagen(
   "sokoban-grpo-4b",

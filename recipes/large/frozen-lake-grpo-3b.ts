@@ -1,7 +1,7 @@
 /**
  * frozen_lake after VAGEN's GRPO recipe with its filter, at its own size: Qwen2.5-VL-3B on two GPUs, 32 lakes of 8 siblings; the groups of largest variance that together hold 0.9 of it are learned from.
  */
-import { vagen } from "./parts/vagen.ts";
+import { vagen } from "../parts/vagen.ts";
 
 export default vagen(
   "frozen-lake-grpo-3b",

@@ -2,7 +2,7 @@
  * maze_2d after SkyRL's second VisGym recipe, at its own size: Qwen3-VL-8B-Instruct as it comes, keyword actions, task reward alone, 18 turns, temperature 1,
  * KL 0.005 to the start as a part of the loss. Groups in which no one arrives say nothing; watch groups/zero_variance fall.
  */
-import { maze8b } from "./parts/maze-8b.ts";
+import { maze8b } from "../parts/maze-8b.ts";
 
 export default maze8b("maze-2d-instruct-8b", {
   envs: [{ env: "maze_2d/easy", options: { protocol: "keyword", maxTurns: 18 } }],
