@@ -16,7 +16,7 @@ const data = toData(
   Array.from({ length: 16 }, (_, i) => randomInput(folder, i, 200, 4)),
 );
 for (let i = 0; i < 5; i++) {
-  await learner.forwardBackward(data, { name: "cross_entropy" });
+  await learner.forwardBackward(data, { name: "cross-entropy" });
   await learner.step({ name: "adamw", learningRate: 1e-4 });
 }
 const sampler = await learner.publish();

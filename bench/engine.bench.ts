@@ -35,7 +35,7 @@ import {
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const ADAMW = { name: "adamw", learningRate: 1e-4 } as const;
-const CROSS_ENTROPY: Loss = { name: "cross_entropy" };
+const CROSS_ENTROPY: Loss = { name: "cross-entropy" };
 const scratch = mkdtempSync(join(tmpdir(), "saccade-bench-"));
 const missing = missingPeers();
 const peers = missing === undefined;

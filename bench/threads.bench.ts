@@ -61,7 +61,7 @@ type Step = { readonly bits: string; readonly gradient: number; readonly optimiz
 async function step(learner: Learner, data: readonly Datum[], { optimizer, schedule }: Plan): Promise<Step> {
   const before = performance.eventLoopUtilization();
   const start = performance.now();
-  const { loss } = await learner.forwardBackward(data, { name: "cross_entropy" });
+  const { loss } = await learner.forwardBackward(data, { name: "cross-entropy" });
   const between = performance.now();
   const { gradNorm } = await learner.step(scheduled(optimizer, { schedule, steps: 100 }, 50));
   return {

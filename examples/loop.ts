@@ -50,7 +50,7 @@ for (let batch = 0; batch < demoBatches; batch++) {
   }
   const tokens = sequences.reduce((sum, { sampled }) => sum + count(sampled), 0);
   const data = sequences.map((sequence) => datum(sequence, 1 / tokens, 1));
-  const { loss } = await learner.forwardBackward(data, { name: "cross_entropy" });
+  const { loss } = await learner.forwardBackward(data, { name: "cross-entropy" });
   await learner.step({ name: "muon", learningRate: 0.01, adamLearningRate: 0.003, maxGradNorm: 1 });
   if ((batch + 1) % 20 === 0 || batch + 1 === demoBatches)
     print(`demonstrations ${batch + 1}: loss ${loss.toFixed(3)}`);

@@ -55,7 +55,7 @@ def policy_loss(loss: Loss, data: LossInputs, logprobs: Tensor, entropy: Tensor 
     weights, logp = pick(data.weights), pick(logprobs)
     terms = LossTerms(zero, zero, None, on.sum())
     metric = lambda name, values: terms.metrics.__setitem__(name, (pick(values).sum(), on.sum()))  # noqa: E731
-    if loss["name"] == "cross_entropy":
+    if loss["name"] == "cross-entropy":
         token, slope = -logp, torch.full_like(logp, -1.0)
         metric("nll", -logp)
     else:
@@ -90,7 +90,7 @@ def _policy(loss: Loss, data: LossInputs, pick, on: Tensor, logp: Tensor, metric
     metric("ratio", ratio)
     metric("kl_old", ratio - 1 - limited)
     name = loss["name"]
-    if name == "importance_sampling":
+    if name == "importance-sampling":
         token = -ratio * advantage
         return token, torch.where(live, token, 0.0)
     if name == "ppo":

@@ -16,7 +16,7 @@ from saccade_torch.sampler import Sampler
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 CUDA = torch.device("cuda")
 HALF = Settings(CUDA, torch.bfloat16, 1024)
-LOSS = {"name": "cross_entropy"}
+LOSS = {"name": "cross-entropy"}
 
 
 def random(*shape: int) -> torch.Tensor:

@@ -44,6 +44,6 @@ def test_loss_slopes_and_metrics_equal_the_typescript(case):
 
 def test_a_weight_of_zero_looks_at_nothing():
     inputs = LossInputs(torch.tensor([0.0, 1.0]).double(), torch.tensor([0, 0]), 1, torch.tensor([float("nan"), 1.0]), torch.tensor([float("nan"), -1.0]))
-    terms = policy_loss({"name": "importance_sampling"}, inputs, torch.tensor([float("-inf"), -1.0]), None)
+    terms = policy_loss({"name": "importance-sampling"}, inputs, torch.tensor([float("-inf"), -1.0]), None)
     assert float(terms.loss) == -1
     assert terms.slopes.tolist() == [0, -1]

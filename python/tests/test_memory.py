@@ -18,7 +18,7 @@ from saccade_torch.errors import EngineError  # noqa: E402
 from saccade_torch.learner import Datum, Learner, Settings  # noqa: E402
 from saccade_torch.network import Tokens  # noqa: E402
 
-LOSS = {"name": "cross_entropy"}
+LOSS = {"name": "cross-entropy"}
 STEP = {"name": "adamw", "learningRate": 1e-2}
 
 

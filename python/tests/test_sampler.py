@@ -187,7 +187,7 @@ def test_an_abort_a_stop_id_and_a_full_context_end_samples(learner):
 
 
 def test_weights_written_over_a_sampler_are_what_it_samples_from(learner):
-    loss = {"name": "cross_entropy"}
+    loss = {"name": "cross-entropy"}
     sampler = sampler_of(learner)
     row = tokens(2, 2)
     before = sample(sampler, "a", row)

@@ -122,7 +122,7 @@ def test_a_learner_and_its_sampler_over_the_wire_are_those_in_process(client, fo
     assert missing["name"] == "MissingFrames"
     assert set(missing["keys"]) == {span.frame.key for item in data for span in item.input.spans}
     client.show(*(item.input for item in data))
-    loss = {"name": "importance_sampling"}
+    loss = {"name": "importance-sampling"}
     found = client.call("forward_backward", learner=learner, data=[body(item) for item in data], loss=loss, call=0)
     wanted = local.forward_backward(data, loss)
     assert found["loss"] == pytest.approx(wanted.loss, rel=1e-6) and found["finite"]
@@ -149,12 +149,12 @@ def test_a_call_that_is_sent_again_is_done_once(client, folders):
     learner = client.call("open_learner", folder=folders["qwen3"], seed=0)["learner"]
     item = datum(1, 0)
     for _ in range(2):
-        client.call("forward_backward", learner=learner, data=[body(item)], loss={"name": "cross_entropy"}, call=7)
+        client.call("forward_backward", learner=learner, data=[body(item)], loss={"name": "cross-entropy"}, call=7)
     first = client.call("step", learner=learner, optimizer=ADAMW, call=8)
     assert client.call("step", learner=learner, optimizer=ADAMW, call=8) == first
     assert first["step"] == 1
     local = Learner(folders["qwen3"], Settings(torch.device("cpu")))
-    local.forward_backward([item], {"name": "cross_entropy"})
+    local.forward_backward([item], {"name": "cross-entropy"})
     assert first["gradNorm"] == pytest.approx(local.step(ADAMW)["gradNorm"], rel=1e-5)
 
 

@@ -48,6 +48,6 @@ export async function customForwardBackward(
   const outputs = sequences.map((sequence) => sequence.logprobs);
   // Nothing of a broken loss reaches the gradients.
   if (!finite) return { loss, finite, metrics, outputs };
-  const report = await learner.forwardBackward(second, { name: "cross_entropy" });
+  const report = await learner.forwardBackward(second, { name: "cross-entropy" });
   return { ...report, loss, metrics };
 }

@@ -84,8 +84,8 @@ export type CustomLoss = (sequences: readonly LossContext[]) => {
 };
 
 export type Loss =
-  | { readonly name: "cross_entropy" }
-  | ({ readonly name: "importance_sampling" } & Regularizers)
+  | { readonly name: "cross-entropy" }
+  | ({ readonly name: "importance-sampling" } & Regularizers)
   | ({
       readonly name: "ppo";
       readonly clipLow: number;

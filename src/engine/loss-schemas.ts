@@ -18,7 +18,7 @@ const entropy = z.number().optional();
 
 /** The constants of each policy loss, with what is usual: PPO's upper bound is DAPO's, GSPO's ratio is a mean over a sequence and moves little. */
 export const POLICY_LOSSES = {
-  importance_sampling: z.strictObject({ entropy }),
+  "importance-sampling": z.strictObject({ entropy }),
   ppo: z.strictObject({
     ...bounds(0.8, 1.28),
     dualClip: z.number().gt(1, "must be above 1 (3 is usual)").optional(),
@@ -37,7 +37,7 @@ const compute = z.custom<CustomLoss>(
 
 /** What an engine takes, by name: the same with KL to the reference, and the losses that are no policy's. */
 export const LOSS_SCHEMAS: Readonly<Record<string, z.ZodObject>> = {
-  cross_entropy: NO_OPTIONS,
+  "cross-entropy": NO_OPTIONS,
   value: z.strictObject({ clip: z.number().positive("must be above 0; leave it out for no clipping").optional() }),
   custom: z.strictObject({ compute }),
   ...Object.fromEntries(Object.entries(POLICY_LOSSES).map(([name, schema]) => [name, schema.extend({ kl })])),

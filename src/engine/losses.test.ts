@@ -19,7 +19,7 @@ import {
 
 const N = 12;
 const LOSSES: readonly PolicyLoss[] = [
-  { name: "importance_sampling" },
+  { name: "importance-sampling" },
   { name: "ppo", clipLow: 0.9, clipHigh: 1.1, dualClip: 2 },
   { name: "cispo", clipLow: 0.9, clipHigh: 1.1 },
   { name: "gspo", clipLow: 0.9, clipHigh: 1.1 },
@@ -58,14 +58,14 @@ function direct(
   for (const i of active) {
     const w = datum.weights[i]!;
     const logp = logprobs[i]!;
-    if (loss.name === "cross_entropy") {
+    if (loss.name === "cross-entropy") {
       total += -w * logp;
       continue;
     }
     const a = datum.advantages![i]!;
     const old = datum.oldLogprobs![i]!;
     const r = Math.exp(clip(logp - old, -20, 20));
-    if (loss.name === "importance_sampling") total += w * -(r * a);
+    if (loss.name === "importance-sampling") total += w * -(r * a);
     if (loss.name === "ppo") {
       const pessimistic = -Math.min(r * a, clip(r, loss.clipLow, loss.clipHigh) * a);
       total += w * (loss.dualClip !== undefined && a < 0 ? Math.min(pessimistic, -a * loss.dualClip) : pessimistic);
@@ -96,7 +96,7 @@ const regularizers = (["k1", "k2", "k3"] as KlEstimator[]).map((estimator) => ({
   entropy: 0.05,
 }));
 const bases: PolicyLoss[] = [
-  { name: "importance_sampling" },
+  { name: "importance-sampling" },
   { name: "ppo", clipLow: 0.8, clipHigh: 1.28 },
   { name: "ppo", clipLow: 0.8, clipHigh: 1.2, dualClip: 1.5 },
   { name: "cispo", clipLow: 0.7, clipHigh: 1.4 },
@@ -104,7 +104,7 @@ const bases: PolicyLoss[] = [
   { name: "dro", beta: 0.05 },
 ];
 const table: PolicyLoss[] = [
-  { name: "cross_entropy" },
+  { name: "cross-entropy" },
   ...bases,
   ...bases.flatMap((base) => regularizers.map((terms) => ({ ...base, ...terms }) as PolicyLoss)),
 ];
@@ -236,10 +236,10 @@ describe("bad losses and data", () => {
     ["cispo without bounds", { name: "cispo" }, /clipLow is missing/],
     ["dro without beta", { name: "dro" }, /beta is missing/],
     ["a misspelt dualclip", { name: "ppo", clipLow: 0.8, clipHigh: 1.2, dualclip: 3 }, /no "dualclip".*dualClip/],
-    ["bounds where there are none", { name: "importance_sampling", clipHigh: 1.2 }, /no "clipHigh"/],
-    ["constants of cross entropy", { name: "cross_entropy", entropy: 0.1 }, /no "entropy"/],
+    ["bounds where there are none", { name: "importance-sampling", clipHigh: 1.2 }, /no "clipHigh"/],
+    ["constants of cross entropy", { name: "cross-entropy", entropy: 0.1 }, /no "entropy"/],
     ["a value loss that clips at nothing", { name: "value", clip: 0 }, /clip: must be above 0/],
-    ["half a KL", { name: "importance_sampling", kl: { coefficient: 1 } }, /kl.estimator/],
+    ["half a KL", { name: "importance-sampling", kl: { coefficient: 1 } }, /kl.estimator/],
     ["a custom loss without its function", { name: "custom" }, /compute: must be a function/],
     ["a loss that does not exist", { name: "toString" }, /no loss "toString"; there are .*gspo/],
   ])("an engine refuses %s", (_, loss, message) => {
@@ -257,7 +257,7 @@ describe("bad losses and data", () => {
   test("missing or short arrays and weights without targets are named", () => {
     const { datum } = randomDatum(1);
     const { advantages: _, ...bare } = datum;
-    expect(() => checkDatum(bare, { name: "importance_sampling" })).toThrow(/advantages/);
+    expect(() => checkDatum(bare, { name: "importance-sampling" })).toThrow(/advantages/);
     expect(() => checkDatum({ ...datum, returns: new Float32Array(3) })).toThrow(/3 returns/);
     expect(() => checkDatum({ ...datum, weights: new Float32Array(N).fill(1) })).toThrow(/Position 0/);
     expect(() => checkDatum({ ...datum, temperature: 0 })).toThrow(/temperature/);
@@ -286,7 +286,7 @@ describe("custom losses", () => {
     }));
     expect(report).toMatchObject({ loss: 7, finite: true, metrics: { mine: 1 } });
     // Position 0 has no target, so it has no weight.
-    expect(policyLoss({ name: "cross_entropy" }, seen[0]!, current).slopes).toEqual(
+    expect(policyLoss({ name: "cross-entropy" }, seen[0]!, current).slopes).toEqual(
       gradient.map((g, i) => (i === 0 ? 0 : g)),
     );
   });
@@ -307,7 +307,7 @@ describe("custom losses", () => {
     const { metrics } = await customForwardBackward(learner, data, () => ({ loss: 1, gradients, metrics: own }));
     const sums = {};
     for (const { datum, logprobs, entropy } of batch) {
-      mergeMetrics(sums, policyLoss({ name: "importance_sampling" }, datum, logprobs, entropy).metrics);
+      mergeMetrics(sums, policyLoss({ name: "importance-sampling" }, datum, logprobs, entropy).metrics);
     }
     const named = meanMetrics(sums);
     expect(Object.keys(metrics).sort()).toEqual(["entropy", "kl_old", "ratio"]);

@@ -3,7 +3,7 @@
  * and metrics. Sums and per-token weights only: normalisation is the caller's, inside `weights` or `advantages`. Everything is computed in double.
  *
  * `clipLow` and `clipHigh` are bounds on the ratio itself, as in Tinker (0.8 and 1.2, not 0.2 and 0.2). With A the advantage, r = exp(logp − old):
- *   cross_entropy −logp · importance_sampling −rA · ppo −min(rA, clip(r)A), with dual clip no more than −cA where A < 0 ·
+ *   cross-entropy −logp · importance-sampling −rA · ppo −min(rA, clip(r)A), with dual clip no more than −cA where A < 0 ·
  *   cispo −sg[clip(r)]·A·logp · gspo: ppo with exp(mean over the sequence of logp − old) for r, its slope spread over the tokens ·
  *   dro −(A·logp − ½β(logp − old)²) · value ½ max((V − R)², (clip(V, old ± c) − R)²).
  * A token's term is multiplied by its weight; the KL and entropy terms by the weight's absolute value. Weight 0 means that nothing is looked at.
@@ -91,7 +91,7 @@ export function checkDatum(datum: Datum, loss?: Loss): void {
 const OPTIONAL_ARRAYS = ["advantages", "oldLogprobs", "referenceLogprobs", "returns", "oldValues"] as const;
 
 function neededArrays(loss: Loss): readonly string[] {
-  if (loss.name === "cross_entropy" || loss.name === "custom") return [];
+  if (loss.name === "cross-entropy" || loss.name === "custom") return [];
   if (loss.name === "value") return loss.clip === undefined ? ["returns"] : ["returns", "oldValues"];
   return ["advantages", "oldLogprobs", ...(loss.kl === undefined ? [] : ["referenceLogprobs"])];
 }
@@ -109,7 +109,7 @@ export function policyLoss(
 ): LossTerms {
   const { weights } = datum;
   const slopes = new Float32Array(weights.length);
-  const regularizers: Regularizers = loss.name === "cross_entropy" ? {} : loss;
+  const regularizers: Regularizers = loss.name === "cross-entropy" ? {} : loss;
   const entropyCoefficient = regularizers.entropy ?? 0;
   const entropySlopes = entropyCoefficient === 0 ? undefined : new Float32Array(weights.length);
   const metrics: MetricSums = {};
@@ -121,7 +121,7 @@ export function policyLoss(
     if (weight === 0) continue;
     tokens += 1;
     const logprob = logprobs[i] as number;
-    if (loss.name === "cross_entropy") {
+    if (loss.name === "cross-entropy") {
       term.loss = -logprob;
       term.slope = -1;
       add(metrics, "nll", -logprob);
@@ -241,7 +241,7 @@ type ClipBounds = { readonly clipLow: number; readonly clipHigh: number; readonl
 function policyTerm(
   term: Term,
   metrics: MetricSums,
-  loss: Exclude<PolicyLoss, { name: "cross_entropy" }>,
+  loss: Exclude<PolicyLoss, { name: "cross-entropy" }>,
   advantage: number,
   logprob: number,
   logRatio: number,
@@ -249,7 +249,7 @@ function policyTerm(
 ): void {
   const { limited, ratio } = addRatio(metrics, logRatio);
   switch (loss.name) {
-    case "importance_sampling":
+    case "importance-sampling":
       term.loss = -ratio * advantage;
       term.slope = limited === logRatio ? term.loss : 0;
       return;

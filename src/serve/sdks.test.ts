@@ -60,7 +60,7 @@ async function teach({ engine, folder, url }: Served): Promise<void> {
     return { input: { ids, images: prompt.images }, targets, weights };
   });
   for (let step = 0; step < 150; step++) {
-    await learner.forwardBackward(data, { name: "cross_entropy" });
+    await learner.forwardBackward(data, { name: "cross-entropy" });
     await learner.step({ name: "adamw", learningRate: 0.01, maxGradNorm: 1 });
   }
   await learner.export(`${folder}-taught`);

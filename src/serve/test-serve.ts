@@ -121,7 +121,7 @@ export async function writeAdapter(engine: Engine, folder: string, to: string): 
   const targets = Int32Array.from(ids, (_, i) => ids[i + 1] ?? 40);
   const datum = { input: { ids, images: [] }, targets, weights: new Float32Array(12).fill(1) };
   for (let step = 0; step < 3; step++) {
-    await learner.forwardBackward([datum], { name: "cross_entropy" });
+    await learner.forwardBackward([datum], { name: "cross-entropy" });
     await learner.step({ name: "adamw", learningRate: 0.05 });
   }
   await learner.export(to);

@@ -15,8 +15,8 @@ const asks: [string, Partial<RecipeInput>, Partial<Capabilities>, RegExp][] = [
   [
     "a loss",
     { loss: { name: "gspo" } },
-    { losses: ["cross_entropy", "ppo"] },
-    /loss "gspo": choose one of cross_entropy, ppo/,
+    { losses: ["cross-entropy", "ppo"] },
+    /loss "gspo": choose one of cross-entropy, ppo/,
   ],
   ["demonstrations", { warmStart: { episodes: 8, optimizer } }, { losses: ["ppo"] }, /leave warmStart out/],
   [

@@ -26,7 +26,7 @@ export function checkEngine(recipe: Recipe, can: Capabilities, name: string): vo
     const named = loss === "custom" ? `loss "${recipe.loss.name}", a function` : `loss "${loss}"`;
     refuse(`does not know the ${named}`, `choose one of ${one(can.losses)}`);
   }
-  if (recipe.warmStart !== undefined && !can.losses.includes("cross_entropy"))
+  if (recipe.warmStart !== undefined && !can.losses.includes("cross-entropy"))
     refuse("can't learn from demonstrations", "leave warmStart out");
   if (learns && recipe.kl?.as === "loss" && !can.regularizers.includes("kl"))
     refuse("has no KL term in its losses", 'set kl.as to "reward"');

@@ -58,11 +58,11 @@ const DIRECT: Record<string, Direct> = {
     const masked = (a > 0 && p - q > 0.2) || (a < 0 && q - p > 0.2);
     return masked ? 0 : -Math.exp(x - old) * a;
   }),
-  rollout_is: perToken((x, { a, old, logp }) => {
+  "rollout-is": perToken((x, { a, old, logp }) => {
     const r = Math.exp(logp - old);
     return r > 0.8 && r < 1.2 ? -r * a * x : 0;
   }),
-  kl_cov: (sequences, at) => {
+  "kl-cov": (sequences, at) => {
     const cov = covOf(sequences);
     const bar = [...cov].sort((x, y) => y - x)[Math.floor(0.2 * cov.length) - 1]!;
     return perToken((x, { a, old }, k) => -Math.exp(x - old) * a + (cov[k]! >= bar ? Math.abs(x - old) : 0))(
@@ -110,7 +110,7 @@ describe("extra losses", () => {
         masked += off ? 1 : 0;
         return off ? 0 : -Math.exp(x - old) * a;
       });
-      const { loss, gradients, metrics } = dppo.make({ divergence: "binary_kl", low: 0.02, high: 0.02 }, 0)(sequences);
+      const { loss, gradients, metrics } = dppo.make({ divergence: "binary-kl", low: 0.02, high: 0.02 }, 0)(sequences);
       expect(loss).toBeCloseTo(direct(sequences, asNumbers(sequences)), 5);
       expect(metrics!.clip_share).toBeCloseTo(masked / tokens(sequences).length, 9);
       expect(masked).toBeGreaterThan(0);
@@ -118,7 +118,7 @@ describe("extra losses", () => {
     }
   });
 
-  test("clip_cov is the engines' PPO, less the tokens it drew among those with a covariance in its band", () => {
+  test("clip-cov is the engines' PPO, less the tokens it drew among those with a covariance in its band", () => {
     for (const seed of [7, 8, 9]) {
       const sequences = batch(seed);
       const ppo = sequences.map(({ datum, logprobs }) =>
@@ -145,7 +145,7 @@ describe("extra losses", () => {
     }
   });
 
-  test("clip_cov draws the same tokens from the same seed, and others from another", () => {
+  test("clip-cov draws the same tokens from the same seed, and others from another", () => {
     const sequences = batch(10, 6, 30);
     const drawn = (seed: number) => clipCov.make({ share: 0.05, low: 0.05, high: 5 }, seed)(sequences).gradients;
     expect(drawn(1)).toEqual(drawn(1));
@@ -187,7 +187,7 @@ describe("extra losses", () => {
   test("bad constants and data without advantages are refused", () => {
     expect(() => sapo.make({ positive: 0 }, 0)).toThrow(/positive.*>0/);
     expect(() => rolloutIs.make({ clipLow: 1.1 }, 0)).toThrow(/enclose 1/);
-    expect(() => dppo.make({ divergence: "tv" }, 0)).toThrow(/binary_tv.*binary_kl/);
+    expect(() => dppo.make({ divergence: "tv" }, 0)).toThrow(/binary-tv.*binary-kl/);
     expect(() => klCov.make({ share: 2 }, 0)).toThrow(/share/);
     expect(() => clipCov.make({ shares: 0.1 }, 0)).toThrow(/clipLow, clipHigh, share/);
     const { datum, logprobs } = batch(1)[0]!;
@@ -204,7 +204,7 @@ describe("KL on top", () => {
       const plain = dppo.make({ low: 9, high: 9 }, 0);
       const { loss, gradients, metrics } = withKl(plain, kl)(sequences);
       const engine = sequences.map(({ datum, logprobs }) =>
-        policyLoss({ name: "importance_sampling", kl }, datum, logprobs),
+        policyLoss({ name: "importance-sampling", kl }, datum, logprobs),
       );
       expect(loss).toBeCloseTo(
         engine.reduce((sum, e) => sum + e.loss, 0),

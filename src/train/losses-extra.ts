@@ -2,8 +2,8 @@
  * Policy losses beyond the engines' own, as functions from log-probabilities to dL/dlogp: they run on every engine. With A the advantage,
  * r = exp(logp − anchor), bounds on the ratio itself (0.8 and 1.2), and everything in sg[…] or a choice of tokens held constant:
  *   sapo −σ(τ(r − 1))·(4/τ)·A, τ by the sign of A · dppo −rA where the probability has not yet moved too far the way A pulls, else 0 ·
- *   rollout_is −sg[r·1(low < r < high)]·A·logp · clip_cov the clipped PPO loss, dropped on a few tokens drawn at random among those with
- *   low < cov < high · kl_cov −rA, plus coefficient·|logp − anchor| on the share of tokens with the largest cov.
+ *   rollout-is −sg[r·1(low < r < high)]·A·logp · clip-cov the clipped PPO loss, dropped on a few tokens drawn at random among those with
+ *   low < cov < high · kl-cov −rA, plus coefficient·|logp − anchor| on the share of tokens with the largest cov.
  * cov = (A − mean A)(logp − mean logp) over the tokens of one call: give these two losses a whole mini-batch. The anchor is the datum's
  * `oldLogprobs`; losses with anchor "sampler" are defined against the log-probabilities the tokens were drawn with, so put those there.
  * Sums of weight × term, as in the engines' losses; weight 0 means that nothing is looked at.
@@ -66,7 +66,7 @@ export const dppo = lossMaker({
   name: "dppo",
   anchor: "sampler",
   schema: z.strictObject({
-    divergence: z.enum(["binary_tv", "binary_kl"]).default("binary_tv"),
+    divergence: z.enum(["binary-tv", "binary-kl"]).default("binary-tv"),
     low: z.number().min(0).default(0.2),
     high: z.number().min(0).default(0.2),
   }),
@@ -74,7 +74,7 @@ export const dppo = lossMaker({
     return perToken(({ advantage, logprob, anchor, ratio, live }) => {
       const p = Math.exp(logprob);
       const q = Math.exp(anchor);
-      const distance = divergence === "binary_tv" ? Math.abs(p - q) : binaryKl(q, p, anchor - logprob);
+      const distance = divergence === "binary-tv" ? Math.abs(p - q) : binaryKl(q, p, anchor - logprob);
       const clipped = (advantage > 0 && p > q && distance > high) || (advantage < 0 && p < q && distance > low);
       if (clipped) return { loss: 0, slope: 0, clipped };
       return { loss: -ratio * advantage, slope: live ? -ratio * advantage : 0, clipped };
@@ -83,7 +83,7 @@ export const dppo = lossMaker({
 });
 
 export const rolloutIs = lossMaker({
-  name: "rollout_is",
+  name: "rollout-is",
   anchor: "sampler",
   schema: z.strictObject(bounds(0.8, 1.2)),
   make({ clipLow, clipHigh }) {
@@ -97,7 +97,7 @@ export const rolloutIs = lossMaker({
 });
 
 export const clipCov = lossMaker({
-  name: "clip_cov",
+  name: "clip-cov",
   anchor: "learner",
   schema: z.strictObject({
     ...bounds(0.8, 1.2),
@@ -124,7 +124,7 @@ export const clipCov = lossMaker({
 });
 
 export const klCov = lossMaker({
-  name: "kl_cov",
+  name: "kl-cov",
   anchor: "learner",
   schema: z.strictObject({ share: share.default(0.2), coefficient: z.number().min(0).default(1) }),
   make({ share, coefficient }) {

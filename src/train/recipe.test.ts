@@ -46,7 +46,7 @@ describe("The loss of a recipe", () => {
     ["--set loss.name=gspo", ppo, { loss: { name: "gspo" } }, { name: "gspo", clipLow: 0.9997, clipHigh: 1.0004 }],
     ["--set loss.name=cispo", ppo, { loss: { name: "cispo" } }, { name: "cispo", clipLow: 0, clipHigh: 5 }],
     ["--set loss.name=dro", ppo, { loss: { name: "dro" } }, { name: "dro", beta: 0.05 }],
-    ["importance_sampling", { loss: { name: "importance_sampling" } }, {}, { name: "importance_sampling" }],
+    ["importance-sampling", { loss: { name: "importance-sampling" } }, {}, { name: "importance-sampling" }],
     ["sapo", { loss: { name: "sapo", positive: 2 } }, {}, { name: "sapo", positive: 2, negative: 1.05 }],
     ["one of the user's own", { loss: { name: "mine" } }, {}, { name: "mine", power: 2 }],
   ])("has all its constants after %s", (_, changes, overrides, wanted) => {
@@ -59,7 +59,7 @@ describe("The loss of a recipe", () => {
     [{ name: "gspo", beta: 1 }, /Loss "gspo".*"beta"/],
     [{ name: "cispo", clipHigh: "4" }, /clipHigh/],
     [{ name: "dro", beta: -1 }, /beta/],
-    [{ name: "importance_sampling", clipLow: 0.8 }, /"clipLow"/],
+    [{ name: "importance-sampling", clipLow: 0.8 }, /"clipLow"/],
     // The recipe has a field of its own for it.
     [{ name: "ppo", kl: { coefficient: 1, estimator: "k3" } }, /"kl"/],
     [{ name: "dppo", entropy: 0.1 }, /Loss "dppo".*"entropy"/],

@@ -147,10 +147,10 @@ const recipe = z.strictObject({
   loss: z.looseObject({ name: z.string().default("ppo") }).prefault({}),
   reduction: z
     .union([
-      z.strictObject({ name: z.enum(["token_mean", "sequence_mean", "prompt_mean"]) }),
-      z.strictObject({ name: z.literal("constant_length"), length: z.number().positive() }),
+      z.strictObject({ name: z.enum(["token-mean", "sequence-mean", "prompt-mean"]) }),
+      z.strictObject({ name: z.literal("constant-length"), length: z.number().positive() }),
     ])
-    .default({ name: "token_mean" }),
+    .default({ name: "token-mean" }),
   kl: kl.optional(),
   /** Pays training episodes after they are over, before filters: a function of the episode. */
   judge: z

@@ -10,16 +10,16 @@ const sum = (numbers: Iterable<number>) => [...numbers].reduce((a, b) => a + b, 
 
 /** What one token of a play weighs. */
 const DIRECT: Record<Reduction["name"], (play: Play, plays: readonly Play[]) => number> = {
-  token_mean: (_, plays) => 1 / sum(plays.map(size)),
-  sequence_mean: (play, plays) => 1 / plays.length / size(play),
-  constant_length: (_, plays) => 1 / plays.length / 50,
-  prompt_mean: (play, plays) => {
+  "token-mean": (_, plays) => 1 / sum(plays.map(size)),
+  "sequence-mean": (play, plays) => 1 / plays.length / size(play),
+  "constant-length": (_, plays) => 1 / plays.length / 50,
+  "prompt-mean": (play, plays) => {
     const groups = new Set(plays.map((p) => p.group)).size;
     return 1 / groups / sum(plays.filter((p) => p.group === play.group).map(size));
   },
 };
 const reductionOf = (name: Reduction["name"]): Reduction =>
-  name === "constant_length" ? { name, length: 50 } : { name };
+  name === "constant-length" ? { name, length: 50 } : { name };
 
 describe("reductions", () => {
   for (const name of Object.keys(DIRECT) as Reduction["name"][]) {
@@ -28,7 +28,7 @@ describe("reductions", () => {
         fc.property(playsArbitrary(false), (plays) => {
           for (const rows of [joinedRows(plays), splitRows(plays)]) {
             const weights = tokenWeights(rows, reductionOf(name));
-            const total = name === "constant_length" ? sum(plays.map(size)) / (plays.length * 50) : 1;
+            const total = name === "constant-length" ? sum(plays.map(size)) / (plays.length * 50) : 1;
             expect(sum(weights.flatMap((w) => [...w]))).toBeCloseTo(total, 5);
             for (const [r, row] of rows.entries()) {
               for (const [i, w] of weights[r]!.entries()) expect(w !== 0).toBe(row.sampled[i] === 1);
@@ -49,7 +49,7 @@ describe("reductions", () => {
       { ...play, episode: "a", turns: [{ given: 1, tokens: [token, token] }] },
       { ...play, episode: "b", turns: [{ given: 2, tokens: [] }] },
     ]);
-    expect(tokenWeights(rows, { name: "sequence_mean" }).map((w) => [...w])).toEqual([
+    expect(tokenWeights(rows, { name: "sequence-mean" }).map((w) => [...w])).toEqual([
       [0, 0.5, 0.5],
       [0, 0],
     ]);
@@ -58,7 +58,7 @@ describe("reductions", () => {
   });
 
   test("a constant length of 0 is refused", () => {
-    expect(() => tokenWeights([], { name: "constant_length", length: 0 })).toThrow(/above 0/);
+    expect(() => tokenWeights([], { name: "constant-length", length: 0 })).toThrow(/above 0/);
   });
 });
 

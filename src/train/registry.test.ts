@@ -20,7 +20,7 @@ import { joinedRows } from "./test-rows.ts";
 describe("the registries", () => {
   test("know the built-in names", () => {
     expect(estimatorNames()).toEqual(["grpo", "rloo", "reinforce++", "gae", "turn-gae", "bi-level-gae", "maxrl"]);
-    expect(lossNames()).toEqual(["sapo", "dppo", "rollout_is", "clip_cov", "kl_cov"]);
+    expect(lossNames()).toEqual(["sapo", "dppo", "rollout-is", "clip-cov", "kl-cov"]);
     expect(filterNames()).toEqual([
       "reward-variance",
       "reward-variance-top-p",

@@ -82,7 +82,7 @@ const NO_ENV = {
   step: () => Promise.reject(new DataError("A demonstration has no environment.")),
 };
 
-/** A mini-batch for the loss `cross_entropy`, averaged over its trained tokens. */
+/** A mini-batch for the loss `cross-entropy`, averaged over its trained tokens. */
 export function sftBatch(sequences: readonly Sequence[]): Datum[] {
   const tokens = sequences.reduce((sum, { sampled }) => sum + sampled.reduce((a, b) => a + b, 0), 0);
   return sequences.map((sequence) =>

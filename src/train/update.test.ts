@@ -345,10 +345,10 @@ describe("Mini-batches", () => {
     expect(parts.sort()).toEqual(wanted);
   });
 
-  test("under prompt_mean no sibling weighs more than the others of its group", async () => {
+  test("under prompt-mean no sibling weighs more than the others of its group", async () => {
     const trajectories = groupsOf(4, 8);
     const { policy } = await run(trajectories, {
-      recipe: { minibatch: 7, siblings: 8, reduction: { name: "prompt_mean" } },
+      recipe: { minibatch: 7, siblings: 8, reduction: { name: "prompt-mean" } },
     });
     for (const trajectory of trajectories) {
       const siblings = trajectories.filter(({ group }) => group === trajectory.group);
@@ -359,7 +359,7 @@ describe("Mini-batches", () => {
     }
   });
 
-  test.each(["token_mean", "sequence_mean", "prompt_mean"] as const)(
+  test.each(["token-mean", "sequence-mean", "prompt-mean"] as const)(
     "share a loss of weight 1 under %s",
     async (name) => {
       const { policy } = await run(batch(), { recipe: { minibatch: 3, reduction: { name } } });
@@ -372,7 +372,7 @@ describe("Mini-batches", () => {
   );
 
   test("of constant length weigh every token the same, whatever it is with", async () => {
-    const { policy } = await run(batch(), { recipe: { reduction: { name: "constant_length", length: 20 } } });
+    const { policy } = await run(batch(), { recipe: { reduction: { name: "constant-length", length: 20 } } });
     for (const { datum, at } of byId(dataOf(policy)).values()) expect(datum.weights[at]).toBeCloseTo(1 / (6 * 20), 8);
   });
 });
@@ -395,7 +395,7 @@ describe("Anchors", () => {
     ["a registered loss against the learner", { loss: { name: "sapo" } }, SAMPLER],
     ["the same with a correction", { loss: { name: "sapo" }, correction: { truncate } }, LEARNER as number],
     ["a registered loss against the sampler", { loss: { name: "dppo" } }, SAMPLER],
-    ["rollout_is", { loss: { name: "rollout_is" } }, SAMPLER],
+    ["rollout-is", { loss: { name: "rollout-is" } }, SAMPLER],
   ])("are right for %s", async (_, recipe, anchor) => {
     expect(await anchorOf(recipe)).toBe(anchor);
   });
@@ -557,7 +557,7 @@ describe("No gradient, no step", () => {
     ["ppo", {}],
     ["dro, whose pull to the old policy is 0 at the old policy", { loss: { name: "dro" } }],
     ["sapo", { loss: { name: "sapo" } }],
-    ["kl_cov", { loss: { name: "kl_cov" } }],
+    ["kl-cov", { loss: { name: "kl-cov" } }],
     ["a registered loss that pulls at nothing", { loss: { name: "still" } }],
     ["reinforce++, whose whitening leaves nothing", { advantage: { name: "reinforce++" } }],
   ])("without variance the weights stay under %s", async (_, recipe) => {

@@ -79,7 +79,7 @@ async function learnFrom(source: Source, options: WarmStartOptions): Promise<boo
     }
     const { imitated, sequences, data } = await (next as ReturnType<typeof prepare>);
     const started = performance.now();
-    const work = policy.forwardBackward(data, { name: "cross_entropy" });
+    const work = policy.forwardBackward(data, { name: "cross-entropy" });
     // Submitted together: an engine that is far away is waited for once.
     const moving = policy.step(scheduled(plan.optimizer, { schedule, steps: total }, done + 1));
     moving.catch(() => undefined);

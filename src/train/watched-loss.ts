@@ -19,7 +19,7 @@ export class WatchedLoss {
   mayPull(data: readonly Datum[]): boolean {
     const loss = this.watched;
     if (loss.name === "custom") return false;
-    if (loss.name === "value" || loss.name === "cross_entropy" || loss.kl !== undefined || loss.entropy) return true;
+    if (loss.name === "value" || loss.name === "cross-entropy" || loss.kl !== undefined || loss.entropy) return true;
     return data.some(({ weights, advantages }) => weights.some((weight, i) => weight !== 0 && advantages?.[i] !== 0));
   }
 

@@ -35,9 +35,9 @@ const sequences = spread.flatMap((scale) =>
 
 const kl = (estimator: "k1" | "k2" | "k3") => ({ kl: { coefficient: 0.3, estimator } });
 const losses: Exclude<Loss, { name: "custom" }>[] = [
-  { name: "cross_entropy" },
-  { name: "importance_sampling" },
-  { name: "importance_sampling", entropy: 0.2, ...kl("k1") },
+  { name: "cross-entropy" },
+  { name: "importance-sampling" },
+  { name: "importance-sampling", entropy: 0.2, ...kl("k1") },
   { name: "ppo", clipLow: 0.8, clipHigh: 1.28 },
   { name: "ppo", clipLow: 0.8, clipHigh: 1.2, dualClip: 1.5, entropy: -0.1, ...kl("k3") },
   { name: "cispo", clipLow: 0.5, clipHigh: 1.5, ...kl("k2") },

@@ -84,7 +84,7 @@ describe("learning", () => {
       for (const optimizer of [adamw, muon]) {
         reports.push(
           await learner.forwardBackward(data, ppo),
-          await learner.forwardBackward(data.slice(3, 8), { name: "cross_entropy" }),
+          await learner.forwardBackward(data.slice(3, 8), { name: "cross-entropy" }),
         );
         reports.push(await learner.step(optimizer));
       }
@@ -115,8 +115,8 @@ describe("learning", () => {
 
   test("every loss can be learned from and reports its sum, tokens and metrics", async () => {
     const losses: Loss[] = [
-      { name: "cross_entropy" },
-      { name: "importance_sampling" },
+      { name: "cross-entropy" },
+      { name: "importance-sampling" },
       ppo,
       { name: "cispo", clipLow: 0, clipHigh: 4 },
       { name: "gspo", clipLow: 0.95, clipHigh: 1.05 },
@@ -135,19 +135,19 @@ describe("learning", () => {
 
   test("cross entropy falls when it is trained on", async () => {
     const learner = await open(two);
-    const first = await learner.forwardBackward(data, { name: "cross_entropy" });
+    const first = await learner.forwardBackward(data, { name: "cross-entropy" });
     for (let i = 0; i < 12; i++) {
       await learner.step(muon);
-      await learner.forwardBackward(data, { name: "cross_entropy" });
+      await learner.forwardBackward(data, { name: "cross-entropy" });
     }
     learner.discard();
-    const last = await learner.forwardBackward(data, { name: "cross_entropy" });
+    const last = await learner.forwardBackward(data, { name: "cross-entropy" });
     expect(last.loss).toBeLessThan(0.8 * first.loss);
   });
 
   test("a custom loss that says what cross entropy says moves the weights by the same bits", async () => {
     const [plain, custom] = [await open(two), await open(two)];
-    const expected = await plain.forwardBackward(data, { name: "cross_entropy" });
+    const expected = await plain.forwardBackward(data, { name: "cross-entropy" });
     const report = await custom.forwardBackward(data, {
       name: "custom",
       compute: (sequences) => ({
@@ -171,7 +171,7 @@ describe("learning", () => {
     await messy.forwardBackward(data, ppo);
     messy.discard();
     for (const learner of [clean, messy]) {
-      await learner.forwardBackward(data.slice(0, 5), { name: "cross_entropy" });
+      await learner.forwardBackward(data.slice(0, 5), { name: "cross-entropy" });
       await learner.step(adamw);
     }
     expect(await weightsOf(messy)).toEqual(await weightsOf(clean));
@@ -187,7 +187,7 @@ describe("what is not finite", () => {
         const at = datum.weights.findIndex((w) => w !== 0);
         return [
           [{ ...datum, targets: datum.targets.with(at, model.config.ids.imageToken) }],
-          { name: "cross_entropy" },
+          { name: "cross-entropy" },
         ];
       },
     ],
@@ -195,7 +195,7 @@ describe("what is not finite", () => {
       "a gradient that overflows",
       () => [
         data.map((datum) => ({ ...datum, advantages: datum.weights.map(() => 3e38) })),
-        { name: "importance_sampling" },
+        { name: "importance-sampling" },
       ],
     ],
     [
@@ -206,7 +206,7 @@ describe("what is not finite", () => {
   test.each(cases)("%s is reported and never applied", async (_, make) => {
     const learner = await open(two);
     const before = await weightsOf(learner);
-    await learner.forwardBackward(data, { name: "cross_entropy" });
+    await learner.forwardBackward(data, { name: "cross-entropy" });
     const [bad, loss] = make();
     await learner.forwardBackward(bad, loss);
     expect(await learner.step(adamw)).toMatchObject({ applied: false, step: 0 });
@@ -214,7 +214,7 @@ describe("what is not finite", () => {
     // And the next step is as if nothing had happened.
     const fresh = await open(two);
     for (const each of [learner, fresh]) {
-      await each.forwardBackward(data, { name: "cross_entropy" });
+      await each.forwardBackward(data, { name: "cross-entropy" });
       expect(await each.step(adamw)).toMatchObject({ applied: true, step: 1 });
     }
     expect(await weightsOf(learner)).toEqual(await weightsOf(fresh));
@@ -284,7 +284,7 @@ describe("checkpoints", () => {
 
   test("a fresh optimizer takes the step that a new learner of these weights would take", async () => {
     const learner = await open(two);
-    await learner.forwardBackward(data, { name: "cross_entropy" });
+    await learner.forwardBackward(data, { name: "cross-entropy" });
     await learner.step(muon);
     await learner.freshOptimizer();
     const other = await open(two, { folder: await saved(learner) });
@@ -343,7 +343,7 @@ describe("parts of a model", () => {
     const before = await readSafetensors(join(model.folder, "model.safetensors"));
     for (const freeze of ["vision", "language"] as const) {
       const learner = await open(two, { freeze });
-      await learner.forwardBackward(data, { name: "cross_entropy" });
+      await learner.forwardBackward(data, { name: "cross-entropy" });
       await learner.step(muon);
       const after = await weightsOf(learner);
       for (const [name, { data: values }] of before) {
@@ -363,7 +363,7 @@ describe("parts of a model", () => {
     const untrained = await learner.forward(subset);
     const reference = await base.score(subset);
     for (const [i, { logprobs }] of untrained.entries()) expect(logprobs).toEqual(reference[i]!.logprobs);
-    await learner.forwardBackward(data, { name: "cross_entropy" });
+    await learner.forwardBackward(data, { name: "cross-entropy" });
     await learner.step({ name: "adamw", learningRate: 0.05 });
     const trained = await learner.forward(subset);
     expect(trained[0]!.logprobs).not.toEqual(reference[0]!.logprobs);

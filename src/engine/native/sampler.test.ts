@@ -238,7 +238,7 @@ describe("caches", () => {
     const old = await learner.publish();
     const params = { ...plain, topLogprobs: 3 };
     const before = await old.sample(datum.input, params, { sequence: "a" });
-    await learner.forwardBackward([datum], { name: "cross_entropy" });
+    await learner.forwardBackward([datum], { name: "cross-entropy" });
     await learner.step({ name: "adamw", learningRate: 0.05 });
     const fresh = await learner.publish();
     const after = await fresh.sample(datum.input, params, { sequence: "a" });

@@ -32,7 +32,7 @@ export function datumOf(datum: Datum, loss: PolicyLoss["name"], own: boolean): a
   const { targets, weights, advantages, oldLogprobs } = datum;
   const model_input = inputOf(datum.input);
   const target_tokens = own ? targets : targets.map((id) => Math.max(id, 0));
-  if (loss === "cross_entropy") return { model_input, loss_fn_inputs: { target_tokens, weights } };
+  if (loss === "cross-entropy") return { model_input, loss_fn_inputs: { target_tokens, weights } };
   const counts = (values: Float32Array | undefined) =>
     Float32Array.from(weights, (weight, i) => (weight === 0 ? 0 : (values?.[i] ?? 0)));
   const logprobs = counts(oldLogprobs);
@@ -47,6 +47,11 @@ export function datumOf(datum: Datum, loss: PolicyLoss["name"], own: boolean): a
       ...(loss === "gspo" && { sequence_ratio_mask: weights.map((weight) => (weight === 0 ? 0 : 1)) }),
     },
   };
+}
+
+/** Tinker's API spells losses with underscores. */
+export function wireName(loss: PolicyLoss["name"]): string {
+  return loss.replaceAll("-", "_");
 }
 
 export function lossConfig(loss: PolicyLoss): Record<string, number> | undefined {

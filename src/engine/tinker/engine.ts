@@ -66,8 +66,8 @@ export class TinkerEngine implements Engine {
       // Older servers average, which takes away the sign of weights: no loss of one's own there. The API's dro has no weights, and pulls at every
       // position, those without a target too: only our own server's has.
       losses: [
-        "cross_entropy",
-        "importance_sampling",
+        "cross-entropy",
+        "importance-sampling",
         "ppo",
         "cispo",
         ...(newer ? ["gspo", "custom"] : []),

@@ -31,7 +31,7 @@ import {
   type PolicyLoss,
   policyLoss,
 } from "../losses.ts";
-import { adamOf, datumOf, loraOf, lossConfig } from "./convert.ts";
+import { adamOf, datumOf, loraOf, lossConfig, wireName } from "./convert.ts";
 import { TinkerSampler } from "./sampler.ts";
 import { asEngine, type TinkerServer } from "./server.ts";
 
@@ -101,8 +101,8 @@ export class TinkerLearner implements Learner {
     const ready = () => this.#see(data);
     return this.#run(async (client) => {
       for (const datum of data) this.#check(datum);
-      const batch = data.map((datum) => datumOf(datum, "cross_entropy", this.#own));
-      const output = await client.forward(batch, "cross_entropy");
+      const batch = data.map((datum) => datumOf(datum, "cross-entropy", this.#own));
+      const output = await client.forward(batch, wireName("cross-entropy"));
       this.#server.used.prefill += tokensOf(data);
       return logprobsOf(output, data).map((logprobs) => ({ logprobs }));
     }, ready);
@@ -222,7 +222,7 @@ export class TinkerLearner implements Learner {
     return this.#run(async (client) => {
       for (const datum of data) this.#check(datum, loss);
       const batch = data.map((datum) => datumOf(datum, loss.name, this.#own));
-      const output = await client.forwardBackward(batch, loss.name, config);
+      const output = await client.forwardBackward(batch, wireName(loss.name), config);
       this.#server.used.train += tokensOf(data);
       return this.#report(output, data, loss);
     }, ready);

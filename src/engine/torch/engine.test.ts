@@ -15,7 +15,7 @@ import type { LocalWorker } from "./process.ts";
 import { CPU_SETTINGS, cpuEngine, TORCH } from "./test-worker.ts";
 
 const STEP: OptimizerParams = { name: "adamw", learningRate: 1e-2 };
-const CE = { name: "cross_entropy" } as const;
+const CE = { name: "cross-entropy" } as const;
 const images = tinyImages(4);
 
 describe.runIf(TORCH)("the PyTorch worker", () => {

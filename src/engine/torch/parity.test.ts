@@ -22,8 +22,8 @@ const MUON: OptimizerParams = {
 };
 const kl = { kl: { coefficient: 0.2, estimator: "k3" } } as const;
 const LOSSES: readonly Exclude<Loss, { name: "custom" | "value" }>[] = [
-  { name: "cross_entropy" },
-  { name: "importance_sampling", entropy: 0.02 },
+  { name: "cross-entropy" },
+  { name: "importance-sampling", entropy: 0.02 },
   { name: "ppo", clipLow: 0.8, clipHigh: 1.28, dualClip: 3, ...kl },
   { name: "cispo", clipLow: 0.2, clipHigh: 2 },
   { name: "gspo", clipLow: 0.9, clipHigh: 1.1 },
@@ -242,7 +242,7 @@ describe.runIf(TORCH)("the PyTorch engine equals the embedded one", () => {
   });
 
   test("a checkpoint of either engine goes on in the other", async () => {
-    const loss: Loss = { name: "cross_entropy" };
+    const loss: Loss = { name: "cross-entropy" };
     for (const [from, to] of [
       [native, torch],
       [torch, native],

@@ -32,7 +32,7 @@ test("an adapter goes when its last sampler is closed and newer ones are out, in
         lora: { rank: 2, alpha: 4 },
       });
       const next = async () => {
-        await learner.forwardBackward([datum], { name: "cross_entropy" });
+        await learner.forwardBackward([datum], { name: "cross-entropy" });
         await learner.step({ name: "adamw", learningRate: 0.01 });
         return learner.publish();
       };

@@ -12,8 +12,8 @@ const MOST_TARGETS = 64;
 type Config = ForwardBackwardRequest["config"];
 
 const LOSSES: Readonly<Record<string, (config: Config) => PolicyLoss>> = {
-  cross_entropy: () => ({ name: "cross_entropy" }),
-  importance_sampling: () => ({ name: "importance_sampling" }),
+  cross_entropy: () => ({ name: "cross-entropy" }),
+  importance_sampling: () => ({ name: "importance-sampling" }),
   ppo: (config) => ({ name: "ppo", ...bounds(config, 0.8, 1.2) }),
   cispo: (config) => ({ name: "cispo", ...bounds(config, 0, 4) }),
   gspo: (config) => ({ name: "gspo", ...bounds(config, 0.8, 1.2) }),
@@ -63,7 +63,7 @@ export function expandDatum(
     throw new DataError(`target_tokens is [${targets.shape}]; the model_input has ${length} positions.`);
   }
   if (columns > MOST_TARGETS) throw new DataError(`${columns} targets a position are more than ${MOST_TARGETS}.`);
-  if (columns > 0 && loss.name !== "cross_entropy" && loss.name !== "importance_sampling") {
+  if (columns > 0 && loss.name !== "cross-entropy" && loss.name !== "importance-sampling") {
     throw new DataError(`The loss "${loss.name}" takes one target a position.`);
   }
   const wide = Math.max(columns, 1);
@@ -84,7 +84,7 @@ export function expandDatum(
       const id = targets.values[i * wide + k] as number;
       return vision.has(id) ? -1 : id;
     });
-    if (loss.name === "cross_entropy") {
+    if (loss.name === "cross-entropy") {
       return { input, targets: ids, weights: column("weights", k) ?? Float32Array.from(ids, (id) => (id < 0 ? 0 : 1)) };
     }
     const advantages = need("advantages", k);
