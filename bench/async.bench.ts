@@ -15,7 +15,7 @@ import { defineEnv, type Env, makeEnv, NumpyRandom, register, resolveRecipe, tra
 const STEPS = Number(process.env.BENCH_STEPS ?? 12);
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
 const UNCOUNTED = 4;
-const [LEAST = 30, MOST = 80] = (process.env.BENCH_LATENCY ?? "30-80").split("-").map(Number);
+const [MIN_MS = 30, MAX_MS = 80] = (process.env.BENCH_LATENCY ?? "30-80").split("-").map(Number);
 
 /** A frozen lake behind a slow wire. */
 const slowLake = defineEnv({
@@ -24,7 +24,7 @@ const slowLake = defineEnv({
   async create(): Promise<Env> {
     const lake = await makeEnv("frozen_lake", { prompt: "brief", maxTurns: 4, cellSize: 16 });
     let delays = new NumpyRandom(0);
-    const wire = () => new Promise((resolve) => setTimeout(resolve, LEAST + (MOST - LEAST) * delays.random()));
+    const wire = () => new Promise((resolve) => setTimeout(resolve, MIN_MS + (MAX_MS - MIN_MS) * delays.random()));
     return {
       async reset(seed) {
         delays = new NumpyRandom(seed);
@@ -102,7 +102,7 @@ try {
     runs.map((run) => run[name]).sort((a, b) => a - b)[runs.length >> 1]!;
   const base = median(found.get(0)!, "perMinute");
   console.log(
-    `### Environments that take ${LEAST}–${MOST} ms a step: \`nano\`, 64 episodes of up to 4 turns a step; median of ${ROUNDS} runs of ${STEPS - UNCOUNTED} steps\n`,
+    `### Environments that take ${MIN_MS}–${MAX_MS} ms a step: \`nano\`, 64 episodes of up to 4 turns a step; median of ${ROUNDS} runs of ${STEPS - UNCOUNTED} steps\n`,
   );
   table(
     ["maxStaleness", "steps a minute", "ratio", "waiting s a step", "learning s a step", "staleness, mean"],
@@ -116,7 +116,7 @@ try {
     ]),
   );
   // What the synchronous runs cost, played through with the other staleness: sampler and learner share no core there, as they do here.
-  const env = (LEAST + MOST) / 2000;
+  const env = (MIN_MS + MAX_MS) / 2000;
   const costs = costsOfRun(logged.get(0)!, { ...SHAPE, maxStaleness: 0, live: live(0) }, env);
   const step = (maxStaleness: number) => simulateLoop({ ...costs, maxStaleness, live: live(maxStaleness) }).step;
   console.log(

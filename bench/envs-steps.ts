@@ -36,17 +36,17 @@ const PEERS: Record<string, Peer> = {
   fetch_pick_and_place: { rate: 8 },
 };
 /** Most steps of an episode; long ones, since starting leaves garbage behind that is tidied up later. */
-const LONGEST = 200;
+const MAX_STEPS = 200;
 const WINDOWS = 30;
 /** Processor seconds a window: short, so that other work on the machine leaves some of them alone. */
 const SECONDS = 0.06;
 /** Slow worlds, whose episodes are longer than a window, have fewer of them. */
-const MOST_SECONDS = 6;
+const MAX_SECONDS = 6;
 
 /** Runs `work` on a stopped clock, which it starts and stops itself; the best of some windows, since a slow one says nothing about the code. */
 async function rate(work: (clock: Clock) => Promise<number>): Promise<number> {
   let [best, spent] = [0, 0];
-  for (let window = 0; window < WINDOWS && spent < MOST_SECONDS; window++) {
+  for (let window = 0; window < WINDOWS && spent < MAX_SECONDS; window++) {
     const clock = new Clock();
     let done = 0;
     while (clock.seconds < SECONDS) done += await work(clock);
@@ -97,7 +97,7 @@ const steps = await rate(async (clock) => {
   await world.observe("image");
   let played = 0;
   clock.start();
-  for (let ended = false; !ended && played < LONGEST; played++) {
+  for (let ended = false; !ended && played < MAX_STEPS; played++) {
     ({ ended } = await world.act(sampleAction(lasting, random)));
     await world.observe("image");
   }

@@ -33,7 +33,7 @@ import {
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
 const STEPS = Number(process.env.BENCH_STEPS ?? 12);
 const GROUPS = Number(process.env.BENCH_GROUPS ?? 32);
-const [LEAST = 300, MOST = 900] = (process.env.BENCH_DELAY ?? "300-900").split("-").map(Number);
+const [MIN_MS = 300, MAX_MS = 900] = (process.env.BENCH_DELAY ?? "300-900").split("-").map(Number);
 const options = { minSolution: 2, protocol: { name: "world-model", thinking: "free", maxActions: 1 }, maxTurns: 6 };
 
 const root = mkdtempSync(join(tmpdir(), "saccade-judge-"));
@@ -66,7 +66,7 @@ const server = await new TestServer(({ turns }, call) => {
       place: at.map((place, axis) => (place === undefined ? null : view.axes[axis]?.[place])),
     })),
   );
-  return { text: JSON.stringify(lists), input: 200, output: 50, delayMs: LEAST + ((call * 37) % (MOST - LEAST)) };
+  return { text: JSON.stringify(lists), input: 200, output: 50, delayMs: MIN_MS + ((call * 37) % (MAX_MS - MIN_MS)) };
 }).start();
 
 type Played = { readonly seconds: number; readonly paidAfter: number; readonly episodes: readonly Trajectory[] };
@@ -140,7 +140,7 @@ table(
 );
 console.log(
   `${seen.episodes} episodes judged, ${seen.failures} without an answer; ${seen.requests} requests, ${seen.retries} of them sent again, ${seen.inputTokens} tokens read; ` +
-    `answers took ${LEAST} to ${MOST} ms; load ${loadavg()[0]?.toFixed(1)}`,
+    `answers took ${MIN_MS} to ${MAX_MS} ms; load ${loadavg()[0]?.toFixed(1)}`,
 );
 
 const recipe = worldModelling("sokoban", "both");

@@ -19,7 +19,7 @@ const WORDS: Readonly<Record<EvaluationPhase, string>> = {
 };
 const QUIET_MS = 10_000;
 /** A line that wraps could not be redrawn. */
-const MOST_COLUMNS = 79;
+const MAX_COLUMNS = 79;
 
 export class EvalProgress {
   readonly #out: ProgressOutput;
@@ -95,7 +95,7 @@ export class EvalProgress {
     if (this.#out.terminal) {
       const filled = Math.round(share * 12);
       const bar = `${"█".repeat(filled)}${"░".repeat(12 - filled)}`;
-      this.#out.write(`\r\x1b[2K${`${bar} ${line}`.slice(0, MOST_COLUMNS)}`);
+      this.#out.write(`\r\x1b[2K${`${bar} ${line}`.slice(0, MAX_COLUMNS)}`);
       this.#open = true;
     } else this.#out.write(`${line}\n`);
   }

@@ -1,14 +1,14 @@
 /** Words that messages share: what was given, and the nearest spelling of a name. */
 import { isImage } from "./image.ts";
 
-const MOST_TEXT = 40;
-const MOST_FIELDS = 6;
+const MAX_TEXT = 40;
+const MAX_FIELDS = 6;
 
 /** A value that somebody's code gave, for `got …`: `the string "7"`, `a Buffer of 3 bytes`, `an object with width, pixels`. */
 export function given(value: unknown): string {
   switch (typeof value) {
     case "string":
-      return `the string ${JSON.stringify(value.length > MOST_TEXT ? `${value.slice(0, MOST_TEXT)}…` : value)}`;
+      return `the string ${JSON.stringify(value.length > MAX_TEXT ? `${value.slice(0, MAX_TEXT)}…` : value)}`;
     case "number":
       return Number.isFinite(value) ? `the number ${value}` : String(value);
     case "bigint":
@@ -33,7 +33,7 @@ function givenObject(value: object): string {
   const fields = Object.keys(value);
   if (fields.length === 0) return "an empty object";
   if (fields.includes("role") && fields.includes("content")) return "a message";
-  return `an object with ${fields.slice(0, MOST_FIELDS).join(", ")}${fields.length > MOST_FIELDS ? ", …" : ""}`;
+  return `an object with ${fields.slice(0, MAX_FIELDS).join(", ")}${fields.length > MAX_FIELDS ? ", …" : ""}`;
 }
 
 function withArticle(noun: string): string {

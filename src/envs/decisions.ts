@@ -27,7 +27,7 @@ export async function decisionIn(world: World): Promise<(Decision & { readonly p
 }
 
 /** Actions that are tried; worlds with more have no junctions in the sense of a maze. */
-const MOST_WAYS = 16;
+const MAX_WAYS = 16;
 
 /** Tries every action and takes it back. */
 async function countWays(world: World): Promise<number | undefined> {
@@ -48,7 +48,7 @@ function everyAction(specs: readonly ActionSpec[]): readonly Action[] | undefine
   const actions: Action[] = [];
   for (const { name, arg, example } of specs) {
     const payloads = arg.type === "word" ? [example] : everyPayload(arg);
-    if (payloads === undefined || actions.length + payloads.length > MOST_WAYS) return undefined;
+    if (payloads === undefined || actions.length + payloads.length > MAX_WAYS) return undefined;
     actions.push(...payloads.map((payload) => ({ name, payload })));
   }
   return actions;
@@ -57,13 +57,13 @@ function everyAction(specs: readonly ActionSpec[]): readonly Action[] | undefine
 function everyPayload(arg: ArgSpec): Json[] | undefined {
   if (arg.type === "int") {
     const count = arg.max - arg.min + 1;
-    return count > MOST_WAYS ? undefined : Array.from({ length: count }, (_, i) => arg.min + i);
+    return count > MAX_WAYS ? undefined : Array.from({ length: count }, (_, i) => arg.min + i);
   }
   if (arg.type !== "tuple" && arg.type !== "list") return undefined;
   let all: Json[][] = [[]];
   for (const item of arg.items) {
     const payloads = everyPayload(item);
-    if (payloads === undefined || all.length * payloads.length > MOST_WAYS) return undefined;
+    if (payloads === undefined || all.length * payloads.length > MAX_WAYS) return undefined;
     all = all.flatMap((before) => payloads.map((payload) => [...before, payload]));
   }
   return all;

@@ -18,7 +18,7 @@ export type Packed = { readonly type: string; readonly body: Buffer<ArrayBuffer>
 /** Beyond VAGEN's methods; a server says which it has when a session begins. */
 export const MORE_METHODS = ["truncate", "builtin"] as const;
 const MARK = "<image>";
-const MOST_PARTS = 1000;
+const MAX_PARTS = 1000;
 /** Words and settings, never data. */
 const LIMITS: JsonLimits = { values: 2 ** 16, structures: 2 ** 14, nesting: 100 };
 
@@ -50,7 +50,7 @@ export function unpackParcel(body: Uint8Array, type: string | null): Parcel {
   let at = bytes.indexOf(mark);
   for (let parts = 0; ; parts++) {
     const start = at + mark.length;
-    if (at < 0 || parts > MOST_PARTS) throw new DataError("The multipart body is cut off, or has too many parts.");
+    if (at < 0 || parts > MAX_PARTS) throw new DataError("The multipart body is cut off, or has too many parts.");
     if (bytes.toString("latin1", start, start + 2) === "--") break;
     const head = bytes.indexOf("\r\n\r\n", start);
     at = head < 0 ? -1 : bytes.indexOf(`\r\n${mark}`, head + 2);

@@ -44,7 +44,7 @@ export const remote = defineEnv({
   create: (settings) => new HttpEnv(settings),
 });
 
-const LONGEST_WAIT_MS = 10_000;
+const MAX_WAIT_MS = 10_000;
 /** Busy or on its way up; anything else that is not 200 stays as it is. */
 const PASSING = new Set([408, 425, 429, 502, 503, 504]);
 let opened = 0;
@@ -159,7 +159,7 @@ export class HttpEnv implements Env {
       if (tries >= retries) throw refusal;
       // Uneven, so that many who were refused together do not come back together.
       const pause = backoffMs * 2 ** tries * (0.5 + Math.random());
-      await sleep(Math.min(Math.max(pause, waitMs), LONGEST_WAIT_MS));
+      await sleep(Math.min(Math.max(pause, waitMs), MAX_WAIT_MS));
     }
   }
 

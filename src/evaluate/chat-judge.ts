@@ -37,7 +37,7 @@ export type ChatJudge = Judge & {
 };
 
 /** Texts that are remembered. */
-const MOST_KNOWN = 50_000;
+const MAX_KNOWN = 50_000;
 
 export function chatJudge({ state, transition, env, envOptions, live = 8, ...options }: ChatJudgeOptions): ChatJudge {
   const pay = { state, transition };
@@ -81,7 +81,7 @@ export function chatJudge({ state, transition, env, envOptions, live = 8, ...opt
     await answer;
     const claims = (await Promise.allSettled(waited)).flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
     for (const oldest of known.keys()) {
-      if (known.size <= MOST_KNOWN) break;
+      if (known.size <= MAX_KNOWN) break;
       known.delete(oldest);
     }
     // What another episode asked for in vain is asked for here.

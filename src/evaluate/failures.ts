@@ -28,7 +28,7 @@ const REFUSED = /content_?filter|content_policy|invalid_prompt|safety system/i;
 const TOO_LONG =
   /context_length_exceeded|maximum context length|context (length|window)|prompt is too long|too many (images|tokens)|number of images exceeds|token count .*exceeds/i;
 const NO_MORE = /insufficient_quota|API_KEY_INVALID|invalid_api_key|billing_hard_limit/i;
-const MOST_SHOWN = 300;
+const MAX_SHOWN = 300;
 
 /** `now`: milliseconds since 1970, for waits given as a date. */
 export function classify(error: unknown, now: number): Failure {
@@ -79,7 +79,7 @@ function describe(error: APICallError, body: string): string {
     return `${status}the answer can't be read (${body.slice(0, 80).replace(/\s+/g, " ")}…)`;
   }
   const network = error.statusCode === undefined ? networkReason(error) : undefined;
-  return `${status}${network ?? messageIn(body) ?? error.message}`.slice(0, MOST_SHOWN);
+  return `${status}${network ?? messageIn(body) ?? error.message}`.slice(0, MAX_SHOWN);
 }
 
 /** Why a connection failed, in the words of the innermost cause that has any: fetch itself says only that it failed. */

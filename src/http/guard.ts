@@ -26,7 +26,7 @@ export function isLoopback(host: string): boolean {
 }
 
 /** Characters. */
-export const LEAST_KEY = 16;
+export const MIN_KEY = 16;
 
 /** Where people give the key, for messages. */
 const KEY_SOURCES = "--api-key-file or SACCADE_API_KEY";
@@ -59,8 +59,8 @@ export class Guard {
         `--allow-host takes a DNS name such as policy.example or *.svc.cluster.local, got "${odd}".`,
       );
     }
-    if (key !== undefined && key.length < LEAST_KEY) {
-      throw new ConfigError(`A key (${KEY_SOURCES}) has at least ${LEAST_KEY} characters.`);
+    if (key !== undefined && key.length < MIN_KEY) {
+      throw new ConfigError(`A key (${KEY_SOURCES}) has at least ${MIN_KEY} characters.`);
     }
     this.#host = host;
     this.#key = key === undefined ? undefined : digest(key);

@@ -15,9 +15,9 @@ import type { HttpRequest } from "./request.ts";
 import { type UploadOptions, Uploads } from "./uploads.ts";
 
 /** Longer answers go out in pieces, so that a checkpoint that is fetched is never in memory whole. */
-const MOST_AT_ONCE = 4 * 1024 * 1024;
+const MAX_AT_ONCE = 4 * 1024 * 1024;
 /** Far more than may be at work or wait. */
-const MOST_CONNECTIONS = 16_384;
+const MAX_CONNECTIONS = 16_384;
 
 export type Handler = (request: HttpRequest) => Response | Promise<Response>;
 
@@ -52,7 +52,7 @@ export async function listen(options: ListenOptions): Promise<HttpServer> {
   });
   // Longer than clients keep an idle connection, so that it is never closed under a request.
   server.keepAliveTimeout = 90_000;
-  server.maxConnections = MOST_CONNECTIONS;
+  server.maxConnections = MAX_CONNECTIONS;
   await new Promise<void>((done, fail) => {
     server.once("error", (error: NodeJS.ErrnoException) => fail(refused(error, host, port)));
     server.listen(port, host, done);
@@ -129,7 +129,7 @@ async function send(response: Response, incoming: IncomingMessage, outgoing: Ser
     return;
   }
   const length = response.headers.get("content-length");
-  if (length !== null && Number(length) <= MOST_AT_ONCE) {
+  if (length !== null && Number(length) <= MAX_AT_ONCE) {
     // One write, and no streams in between.
     outgoing.end(new Uint8Array(await response.arrayBuffer()));
     return;

@@ -29,7 +29,7 @@ export type WireMessage = JsonObject & {
 };
 
 /** `data:image/png;base64` and perhaps a parameter. */
-const MOST_URI_HEAD = 256;
+const MAX_URI_HEAD = 256;
 const ROLES: readonly string[] = ["system", "developer", "user", "assistant", "tool"] satisfies Role[];
 
 /** `imageUrl` says where a picture is found; by default it travels inside, as a PNG data URI. */
@@ -160,7 +160,7 @@ export function dataUriBytes(url: string): Uint8Array<ArrayBuffer> {
     throw new DataError("this is a web address, and nothing is downloaded: embed the picture as a data URI.");
   }
   const comma = url.indexOf(",");
-  if (comma < 0 || comma > MOST_URI_HEAD || !/^data:[^,]*;base64$/i.test(url.slice(0, comma))) {
+  if (comma < 0 || comma > MAX_URI_HEAD || !/^data:[^,]*;base64$/i.test(url.slice(0, comma))) {
     throw new DataError(`this must be a data URI, data:image/png;base64,… (or image/jpeg); got ${given(url)}.`);
   }
   return Buffer.from(url.slice(comma + 1), "base64");

@@ -36,7 +36,7 @@ export type PromptOptions = {
 };
 
 /** Characters of what is remembered, with its ids. */
-const MOST_REMEMBERED = 2 ** 23;
+const MAX_REMEMBERED = 2 ** 23;
 const STUB_USER = "saccade stub question";
 const STUB_REPLY = "saccade stub reply";
 const STUB: readonly TemplateMessage[] = [
@@ -169,9 +169,9 @@ export class Renderer {
     }
     const rendered = render(images);
     const size = key.length + rendered.ids.length;
-    if (size > MOST_REMEMBERED) return rendered;
+    if (size > MAX_REMEMBERED) return rendered;
     this.#remembering += size;
-    if (this.#remembering > MOST_REMEMBERED) {
+    if (this.#remembering > MAX_REMEMBERED) {
       this.#rendered.clear();
       this.#remembering = size;
     }

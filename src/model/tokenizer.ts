@@ -13,8 +13,8 @@ type AddedToken = { readonly id: number; readonly content: string; readonly spec
 export type DecodeOptions = { /** Leave special tokens out (default: keep them). */ readonly skipSpecial?: boolean };
 
 /** Texts whose ids are remembered: how many, and how long one may be. */
-const MOST_KNOWN = 4096;
-const LONGEST_KNOWN = 512;
+const MAX_KNOWN = 4096;
+const MAX_KNOWN_LENGTH = 512;
 
 export class Tokenizer {
   /** Ids are `0..size-1`. */
@@ -125,8 +125,8 @@ export class Tokenizer {
     const known = this.#known.get(text);
     if (known !== undefined) return known;
     const ids: readonly number[] = text === "" ? [] : this.#plain.encode(text, { add_special_tokens: false }).ids;
-    if (text.length > LONGEST_KNOWN) return ids;
-    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
+    if (text.length > MAX_KNOWN_LENGTH) return ids;
+    if (this.#known.size >= MAX_KNOWN) this.#known.clear();
     this.#known.set(text, ids);
     return ids;
   }

@@ -15,7 +15,7 @@ import type { Trajectory } from "./trajectory.ts";
 export type ScoredDecision = Pick<Decision, "distance" | "ways"> & { readonly turn: number; readonly score: number };
 
 /** Episodes of an entry that are played again beside the oracle. */
-const MOST_EPISODES = 64;
+const MAX_EPISODES = 64;
 /** Most milliseconds for one of them. */
 const REPLAY_MS = 30_000;
 
@@ -26,7 +26,7 @@ export async function measureDecisions(
   const scored: ScoredDecision[] = [];
   for (const { entry, trajectories } of played) {
     const oracle = new OracleReplay(entry);
-    for (const trajectory of trajectories.slice(0, MOST_EPISODES)) scored.push(...(await oracle.decisions(trajectory)));
+    for (const trajectory of trajectories.slice(0, MAX_EPISODES)) scored.push(...(await oracle.decisions(trajectory)));
     await oracle.close();
   }
   return decisionMetrics("accuracy", decisionFigures(scored));

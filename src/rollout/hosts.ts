@@ -30,7 +30,7 @@ export interface HostedEnv extends Env {
 const CLOSE_MS = 5_000;
 const START_MS = 120_000;
 /** Where so many inline ones wait for their next episode, the longest idle makes way for one of another kind. */
-const MOST_IDLE = 32;
+const MAX_IDLE = 32;
 
 export class EnvHost {
   readonly workers: Workers;
@@ -54,7 +54,7 @@ export class EnvHost {
     const [found] = same >= 0 ? this.#idle.splice(same, 1) : [];
     if (found !== undefined) return found.env;
     if (this.workers === "inline") {
-      const oldest = this.#idle.length >= MOST_IDLE ? this.#idle.shift() : undefined;
+      const oldest = this.#idle.length >= MAX_IDLE ? this.#idle.shift() : undefined;
       if (oldest !== undefined) this.discard(oldest.env);
       return InlineEnv.open(spec);
     }

@@ -152,7 +152,7 @@ async function figures(options: Hosted): Promise<Figures> {
 
 /** Evaluations during training ask for the same ones over and over. */
 const known = new Map<string, Promise<Yardsticks>>();
-const MOST_KNOWN = 64;
+const MAX_KNOWN = 64;
 
 function yardsticks(options: Hosted): Promise<Yardsticks> {
   const { env, seeds, maxTurns } = options;
@@ -161,7 +161,7 @@ function yardsticks(options: Hosted): Promise<Yardsticks> {
   if (found !== undefined) return found;
   const measured = measure(options);
   known.set(key, measured);
-  if (known.size > MOST_KNOWN) known.delete(known.keys().next().value as string);
+  if (known.size > MAX_KNOWN) known.delete(known.keys().next().value as string);
   // One that failed is tried again when it is next wanted.
   measured.catch(() => known.delete(key));
   return measured;

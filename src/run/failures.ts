@@ -23,8 +23,8 @@ export type Failure = {
 };
 
 /** So much of a reply is told. */
-const MOST_REPLY = 300;
-const MOST_FRAMES = 4;
+const MAX_REPLY = 300;
+const MAX_FRAMES = 4;
 
 /** The failure in lines: what, where, on which seed, after which reply. */
 export function failureLines({ env, seed, error, agent, reply, stack }: Failure): string[] {
@@ -47,7 +47,7 @@ export function stackAtUser(error: unknown): string | undefined {
   const frames = error.stack.split("\n").flatMap((line) => /^\s*(at .+:\d+:\d+\)?)$/.exec(line)?.[1] ?? []);
   const users = frames.filter((frame) => !/[( ]node:|[/\\]node_modules[/\\]/.test(frame) && !isOurs(frame));
   const others = error instanceof SaccadeError ? [] : frames;
-  const shown = (users.length > 0 ? users : others).slice(0, MOST_FRAMES);
+  const shown = (users.length > 0 ? users : others).slice(0, MAX_FRAMES);
   return shown.length === 0 ? undefined : shown.join("\n");
 }
 
@@ -59,5 +59,5 @@ function isOurs(frame: string): boolean {
 }
 
 function shorten(text: string): string {
-  return text.length <= MOST_REPLY ? text : `${text.slice(0, MOST_REPLY)}… (${text.length} characters)`;
+  return text.length <= MAX_REPLY ? text : `${text.slice(0, MAX_REPLY)}… (${text.length} characters)`;
 }

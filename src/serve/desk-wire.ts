@@ -3,10 +3,10 @@ import type { JsonObject } from "../core/json.ts";
 import type { PromptOptions } from "../model/renderer.ts";
 
 /** The most pixels of a picture: small files can unpack to very large ones. */
-export const MOST_PIXELS = 16 * 1024 * 1024;
+export const MAX_PIXELS = 16 * 1024 * 1024;
 /** The most characters of one text, and of all texts of a request. */
-export const MOST_CHARACTERS = 2 ** 21;
-export const MOST_CHARACTERS_TOGETHER = 2 ** 23;
+export const MAX_CHARACTERS = 2 ** 21;
+export const MAX_CHARACTERS_TOGETHER = 2 ** 23;
 
 export type DeskData = { readonly folder: string; readonly contextTokens: number };
 

@@ -17,9 +17,9 @@ import {
   type DeskJob,
   type DeskReply,
   type Encoded,
-  MOST_CHARACTERS,
-  MOST_CHARACTERS_TOGETHER,
-  MOST_PIXELS,
+  MAX_CHARACTERS,
+  MAX_CHARACTERS_TOGETHER,
+  MAX_PIXELS,
   type Rendered,
 } from "./desk-wire.ts";
 
@@ -53,7 +53,7 @@ async function render(
   let seen = 0;
   const messages = await fromOpenAI(wire, async (url) => {
     const file = dataUriBytes(url);
-    const { width, height } = readImageSize(file, MOST_PIXELS);
+    const { width, height } = readImageSize(file, MAX_PIXELS);
     const image = standIn(width, height);
     seen += processor.tokenCount(image);
     if (seen >= contextTokens) {
@@ -73,7 +73,7 @@ async function render(
 }
 
 async function decode(file: Uint8Array, { processor }: ChatFolder): Promise<Decoded> {
-  const image = await decodeImage(file, MOST_PIXELS);
+  const image = await decodeImage(file, MAX_PIXELS);
   const { hash } = image;
   const view = processor.view(image);
   // What is enlarged is enlarged where it is used.
@@ -83,7 +83,7 @@ async function decode(file: Uint8Array, { processor }: ChatFolder): Promise<Deco
 
 /** No token stands for more bytes than the longest, and no text has fewer bytes than characters; composing accents can make three characters one. */
 function mostCharacters(longest: number): number {
-  return Math.min(MOST_CHARACTERS, contextTokens * longest * 3);
+  return Math.min(MAX_CHARACTERS, contextTokens * longest * 3);
 }
 
 function checkLength(length: number, most: number): void {
@@ -94,8 +94,8 @@ function checkLength(length: number, most: number): void {
 }
 
 function checkTogether(length: number): void {
-  if (length <= MOST_CHARACTERS_TOGETHER) return;
-  throw new DataError(`The prompts have ${length} characters; a request has at most ${MOST_CHARACTERS_TOGETHER}.`);
+  if (length <= MAX_CHARACTERS_TOGETHER) return;
+  throw new DataError(`The prompts have ${length} characters; a request has at most ${MAX_CHARACTERS_TOGETHER}.`);
 }
 
 async function answer({ id, job }: DeskCall): Promise<void> {

@@ -21,15 +21,15 @@ import {
   type DeskJob,
   type DeskReply,
   type DeskResult,
-  MOST_PIXELS,
+  MAX_PIXELS,
   type Rendered,
 } from "./desk-wire.ts";
 
 /** Bytes of decoded pictures that all prompts hold together. */
-const MOST_PIXEL_BYTES = 256 * 1024 * 1024;
+const MAX_PIXEL_BYTES = 256 * 1024 * 1024;
 /** Characters of work for the thread that is never kept long. */
 const SHORT = 32_768;
-const MOST_WAITING = 4096;
+const MAX_WAITING = 4096;
 
 export type DeskOptions = DeskData & { readonly processor: ImageProcessor; readonly pixelBytes?: number };
 
@@ -48,7 +48,7 @@ export class Desk {
   readonly #long: Lane;
   readonly #pixels: Budget;
 
-  constructor({ processor, pixelBytes = MOST_PIXEL_BYTES, folder, contextTokens }: DeskOptions) {
+  constructor({ processor, pixelBytes = MAX_PIXEL_BYTES, folder, contextTokens }: DeskOptions) {
     this.#processor = processor;
     this.#short = new Lane({ folder, contextTokens });
     this.#long = new Lane({ folder, contextTokens });
@@ -83,7 +83,7 @@ export class Desk {
 
   /** Checks a picture's header. */
   size(file: Uint8Array): { readonly width: number; readonly height: number } {
-    return readImageSize(file, MOST_PIXELS);
+    return readImageSize(file, MAX_PIXELS);
   }
 
   /** One after another, once there is room for the pixels of all. */
@@ -127,7 +127,7 @@ type Pending = { readonly resolve: (result: never) => void; readonly reject: (er
 /** A thread that is started when it is first needed, and again when it died. */
 class Lane {
   readonly #data: DeskData;
-  readonly #slots = new Slots({ most: 1, waiting: MOST_WAITING });
+  readonly #slots = new Slots({ most: 1, waiting: MAX_WAITING });
   #worker: Worker | undefined;
   #pending: Pending | undefined;
   #calls = 0;

@@ -36,7 +36,7 @@ export type EnvironmentsOptions = {
 };
 
 /** A call brings words, never pictures. */
-const MOST_BYTES = 4 * 1024 * 1024;
+const MAX_BYTES = 4 * 1024 * 1024;
 const seed = z.int().min(0);
 /** It was parsed, so it is JSON. */
 const anything = z.record(z.string(), z.unknown()).transform((fields) => fields as JsonObject);
@@ -179,7 +179,7 @@ export class Environments {
   }
 
   async #read(request: HttpRequest): Promise<JsonObject> {
-    return unpackParcel(await readBody(request, MOST_BYTES), request.headers.get("content-type")).data;
+    return unpackParcel(await readBody(request, MAX_BYTES), request.headers.get("content-type")).data;
   }
 
   async #open(config: JsonObject, seed: number | undefined): Promise<Parcel> {

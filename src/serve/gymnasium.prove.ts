@@ -12,7 +12,7 @@ import { startGym } from "./test-gym.ts";
 const EPISODES = 1000;
 /** Before this many, interpreters and libraries still load what they keep. */
 const WARM = 300;
-const MOST_MIB = 8;
+const MAX_MIB = 8;
 
 async function episode(env: Env, seed: number): Promise<void> {
   const random = new NumpyRandom(seed);
@@ -63,7 +63,7 @@ test("1,000 episodes of CartPole leave nothing behind", async () => {
       console.log(`episodes ${from + 100}: ${JSON.stringify(points.at(-1))}`);
     }
     const [early, late] = [points[WARM / 100 - 1], points.at(-1)] as [ReturnType<typeof use>, ReturnType<typeof use>];
-    expect(late.mib - early.mib).toBeLessThan(MOST_MIB);
+    expect(late.mib - early.mib).toBeLessThan(MAX_MIB);
     // Connections that are kept alive have a thread and a file each.
     expect(late.threads).toBeLessThanOrEqual(early.threads + 8);
     expect(late.files).toBeLessThanOrEqual(early.files + 8);

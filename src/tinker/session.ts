@@ -6,7 +6,7 @@ import { SamplingClient } from "./sampling-client.ts";
 import type { UserMetadata } from "./types.ts";
 
 const HEARTBEAT_MS = 10_000;
-const MOST_SAMPLES = 2000;
+const MAX_SAMPLES = 2000;
 
 export type SessionOptions = {
   readonly user_metadata?: UserMetadata;
@@ -33,7 +33,7 @@ export class Session {
   }
 
   static async open(connection: Connection, options: SessionOptions): Promise<Session> {
-    const { sample_max_concurrent_requests: most = MOST_SAMPLES } = await connection.config();
+    const { sample_max_concurrent_requests: most = MAX_SAMPLES } = await connection.config();
     const { session_id: id, error_message: problem } = await connection.json<{
       session_id?: unknown;
       error_message?: string | null;

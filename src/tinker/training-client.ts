@@ -32,8 +32,8 @@ export type CustomLossFn = (
   logprobs: readonly Float32Array[],
 ) => { loss: number; gradients: readonly Float32Array[]; metrics?: Readonly<Record<string, number>> };
 
-const MOST_DATUMS = 1024;
-const MOST_BYTES = 5_000_000;
+const MAX_DATUMS = 1024;
+const MAX_BYTES = 5_000_000;
 
 export class TrainingClient {
   readonly model_id: string;
@@ -159,8 +159,8 @@ export class TrainingClient {
     const limits = await connection.config();
     const chunks = inChunks(
       data,
-      limits.fwdbwd_max_chunk_len ?? MOST_DATUMS,
-      limits.fwdbwd_max_chunk_bytes_count ?? MOST_BYTES,
+      limits.fwdbwd_max_chunk_len ?? MAX_DATUMS,
+      limits.fwdbwd_max_chunk_bytes_count ?? MAX_BYTES,
     );
     const results: Promise<ForwardBackwardOutput>[] = [];
     for (const chunk of chunks) {

@@ -7,7 +7,7 @@ const BYTES = 2;
 const FIXED32 = 5;
 
 /** Of a message with all that is inside it: a batch of a thousand datums has some hundred thousand. An empty one takes two bytes, and a hundred in memory. */
-const MOST_FIELDS = 2 ** 19;
+const MAX_FIELDS = 2 ** 19;
 
 /** A field's raw values in the order they came. */
 export class Fields {
@@ -16,7 +16,7 @@ export class Fields {
 
   /** `inside`: the message that this one is part of. */
   constructor(bytes: Uint8Array, inside?: Fields) {
-    this.#room = inside === undefined ? { left: MOST_FIELDS } : inside.#room;
+    this.#room = inside === undefined ? { left: MAX_FIELDS } : inside.#room;
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     let at = 0;
     const need = (count: number) => {
@@ -104,7 +104,7 @@ export class Fields {
   #spend(): void {
     this.#room.left -= 1;
     if (this.#room.left < 0)
-      throw new DataError(`Protobuf: it has more than ${MOST_FIELDS} fields; send less at a time.`);
+      throw new DataError(`Protobuf: it has more than ${MAX_FIELDS} fields; send less at a time.`);
   }
 
   /** Packed or one by one. */

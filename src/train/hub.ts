@@ -100,7 +100,7 @@ async function modelFiles(folder: string): Promise<string[]> {
 }
 
 /** A hub that takes longer than this for one checkpoint holds the run up. */
-const LONGEST_UPLOAD_MS = 30 * 60_000;
+const MAX_UPLOAD_MS = 30 * 60_000;
 
 type Saved = { readonly step: number; readonly path: string };
 
@@ -155,7 +155,7 @@ export class CheckpointUploads {
     const title = `Checkpoint of step ${step}, trained with Saccade`;
     const options = { folder: path, repo, title, ...(hidden && { private: true }), ...(signal && { signal }) };
     try {
-      const { url, commit } = await within(() => uploadModel(options), LONGEST_UPLOAD_MS, signal);
+      const { url, commit } = await within(() => uploadModel(options), MAX_UPLOAD_MS, signal);
       this.#note(`The checkpoint of step ${step} is at ${url} (commit ${commit.slice(0, 12)}).`, step);
     } catch (error) {
       const why = signal?.aborted ? "the run was stopped" : errorMessage(error);

@@ -8,7 +8,7 @@ import { decisionFigures, decisionMetrics, type ScoredDecision } from "../rollou
 import type { Sequence } from "../rollout/trajectory.ts";
 import { shiftRight } from "./batch.ts";
 
-const MOST_PLACES = 4096;
+const MAX_PLACES = 4096;
 
 /** A decision that a demonstration teaches. */
 export type TaughtDecision = Decision & {
@@ -75,7 +75,7 @@ export class TaughtDecisions {
     const from = offsets.findIndex((offset) => offset > span[0]);
     const last = offsets.findIndex((offset) => offset >= span[1]);
     const place: Span = [Math.max(0, from), last < 0 ? ids.length : last + 1];
-    if (this.#places.size >= MOST_PLACES) this.#places.clear();
+    if (this.#places.size >= MAX_PLACES) this.#places.clear();
     this.#places.set(key, place);
     return place;
   }

@@ -62,7 +62,7 @@ export type TrainResult = {
 };
 
 /** An engine whose process died is lost at most so often before the run gives up. */
-const MOST_LOST = 5;
+const MAX_LOST = 5;
 
 /** An engine that lost its weights is no reason to end: the run goes on from its last checkpoint, as it would after a crash of its own. */
 export async function train(options: TrainOptions): Promise<TrainResult> {
@@ -73,7 +73,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     try {
       return await attempt(lost === 0 ? options : { ...options, mode: "resume" }, note);
     } catch (error) {
-      if (!(error instanceof EngineLost) || lost === MOST_LOST || options.signal?.aborted) throw error;
+      if (!(error instanceof EngineLost) || lost === MAX_LOST || options.signal?.aborted) throw error;
       note = `${error.message} The run goes on from its last checkpoint.`;
     }
   }

@@ -28,7 +28,7 @@ const BATCH_TEXT = 4 * 1024 * 1024;
 const SEARCH_CHUNK = 4 * 1024 * 1024;
 /** Files whose end is looked at every time; all others only change with a resume. */
 const HOT_FILES = 3;
-const KEPT_SEARCHES = 8;
+const MAX_KEPT_SEARCHES = 8;
 
 /** A row with its bytes in `step-N.jsonl` and in the text file. */
 type Entry = {
@@ -160,7 +160,7 @@ export class TrajectoryIndex {
     if (known !== undefined) return known;
     const found = await this.#search(Buffer.from(wanted));
     this.#searches.set(wanted, found);
-    for (const oldest of [...this.#searches.keys()].slice(0, -KEPT_SEARCHES)) this.#searches.delete(oldest);
+    for (const oldest of [...this.#searches.keys()].slice(0, -MAX_KEPT_SEARCHES)) this.#searches.delete(oldest);
     return found;
   }
 

@@ -20,7 +20,7 @@ const USUAL = [
   "time/step",
 ];
 /** As many as there are colours. */
-export const MOST_RUNS = 6;
+export const MAX_RUNS = 6;
 /** Stands in the link for no metric at all: a link that names none shows the usual ones. */
 const NO_METRIC = "none";
 
@@ -29,7 +29,7 @@ type Loaded = { readonly overview: RunOverview; readonly series: ReadonlyMap<str
 export function ComparePage({ route }: { route: Route }) {
   const source = useSource();
   const all = route.query.getAll("run");
-  const ids = all.slice(0, MOST_RUNS);
+  const ids = all.slice(0, MAX_RUNS);
   const asked = JSON.stringify(ids);
   const weight = Math.min(0.98, Math.max(0, Number(route.query.get("smooth") ?? 0) || 0));
   const clock = route.query.get("x") === "time";
@@ -65,7 +65,7 @@ export function ComparePage({ route }: { route: Route }) {
         <div class="page">
           <div class="page-head">
             <h1>{loaded.length === 1 ? loaded[0]?.overview.name : `${loaded.length} runs`}</h1>
-            {all.length > MOST_RUNS && <span class="faint">the first of {all.length}</span>}
+            {all.length > MAX_RUNS && <span class="faint">the first of {all.length}</span>}
             <span class="space" />
             <label class="slider">
               Smoothing

@@ -6,7 +6,7 @@ import { useKeys } from "../keys.tsx";
 import { Empty, Missing, marksOf, Show, Status, Success } from "../parts.tsx";
 import { go, href, type Route, setQuery } from "../route.ts";
 import { useInterval, useLoad, useSource } from "../use.ts";
-import { MOST_RUNS } from "./compare.tsx";
+import { MAX_RUNS } from "./compare.tsx";
 
 const REFRESH_MS = 4000;
 
@@ -25,7 +25,7 @@ export function RunsPage({ route }: { route: Route }) {
   const shown = (runs.value?.runs ?? []).filter((run) => matches(run, search));
   const current = shown[Math.min(chosen, shown.length - 1)];
   const pick = (id: string) =>
-    setPicked((now) => (now.includes(id) ? now.filter((other) => other !== id) : [...now, id].slice(0, MOST_RUNS)));
+    setPicked((now) => (now.includes(id) ? now.filter((other) => other !== id) : [...now, id].slice(0, MAX_RUNS)));
   const compare = () => picked.length > 0 && go(compareLink(picked));
   useKeys("Runs", [
     { keys: ["ArrowDown", "j"], does: "next run", run: () => setChosen(Math.min(shown.length - 1, chosen + 1)) },
@@ -71,7 +71,7 @@ export function RunsPage({ route }: { route: Route }) {
                   run={run}
                   chosen={run === current}
                   picked={picked.includes(run.id)}
-                  full={picked.length >= MOST_RUNS}
+                  full={picked.length >= MAX_RUNS}
                   pick={() => pick(run.id)}
                 />
               ))}
@@ -92,7 +92,7 @@ function RunCard(props: { run: RunListItem; chosen: boolean; picked: boolean; fu
   const blind = isNumber(gap) && (metrics["sight/gap_low"] ?? 1) <= 0;
   return (
     <li class={`run-card ${chosen ? "chosen" : ""}`}>
-      <label class="pick" title={full && !picked ? `At most ${MOST_RUNS} are compared` : "Choose for comparison"}>
+      <label class="pick" title={full && !picked ? `At most ${MAX_RUNS} are compared` : "Choose for comparison"}>
         <input
           type="checkbox"
           checked={picked}

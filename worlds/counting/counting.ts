@@ -53,7 +53,7 @@ const options = z.strictObject({
 });
 
 /** More dots than anyone needs; every one of them is drawn again in every frame. */
-const MOST_DOTS = 100;
+const MAX_DOTS = 100;
 
 type Episode = {
   readonly file: string;
@@ -136,8 +136,8 @@ export class Counting implements World {
         ? { valid: true, feedback: "You stopped with the right number.", reward: 1, ended: true }
         : { valid: true, feedback: "You stopped with a wrong number.", reward: 0, ended: true };
     }
-    if (name === "mark" && this.#marks.length >= MOST_DOTS) {
-      const feedback = `There are ${MOST_DOTS} dots already, and no more fit: take some away first.`;
+    if (name === "mark" && this.#marks.length >= MAX_DOTS) {
+      const feedback = `There are ${MAX_DOTS} dots already, and no more fit: take some away first.`;
       return { valid: false, feedback, reward: 0, ended: false };
     }
     if (name === "mark") this.#marks = [...this.#marks, payload as [number, number]];

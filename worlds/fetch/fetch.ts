@@ -111,7 +111,7 @@ const LIGHT = { direction: [0.35, -0.3, 0.9] as const, intensity: 0.62, ambient:
 const BALL = painted(sphere(0.02, 16), [225, 30, 30]);
 /** How low the gripper comes before its fingers meet the table. */
 const LOWEST = 0.43;
-const LONGEST_PLAN = 90;
+const MAX_PLAN = 90;
 /** Simulated steps between breaths of the event loop. */
 const BREATH = 8;
 
@@ -411,7 +411,7 @@ export class Fetch implements World {
     planner.bias = this.#bench.bias;
     const plan: Action[] = [];
     try {
-      while (plan.length < LONGEST_PLAN) {
+      while (plan.length < MAX_PLAN) {
         const action = this.#task === "reach" ? this.#towardsBall(planner) : this.#withCube(planner);
         if (action === undefined) return [];
         plan.push(action);

@@ -5,7 +5,7 @@
  */
 import { evaluate, parseFormula } from "./formula.ts";
 
-const LONGEST = 512;
+const MAX_CHARACTERS = 512;
 /** Of a value: rounding is not an answer, so decimals must be exact. */
 const TOLERANCE = 1e-9;
 /** What variables are set to: nothing in a formula is likely to vanish or cancel there. */
@@ -13,7 +13,7 @@ const PROBES = [1.618_033_98, 2.236_067_97, 0.577_215_66];
 
 export function sameAnswer(given: string, truth: string): boolean {
   const [mine, right] = [cleanAnswer(given), cleanAnswer(truth)];
-  if (mine === "" || mine.length > LONGEST || right === "") return false;
+  if (mine === "" || mine.length > MAX_CHARACTERS || right === "") return false;
   if (plain(mine) === plain(right)) return true;
   const [these, those] = [membersOf(mine), membersOf(right)];
   if (these === undefined || those === undefined || these.brackets !== those.brackets) return false;
@@ -26,7 +26,7 @@ export function sameAnswer(given: string, truth: string): boolean {
 /** The answer that a reply without a call gives: its last `\boxed{…}`, or its last line. */
 export function answerOf(reply: string): string {
   const lines = reply.split("\n").filter((line) => line.trim() !== "");
-  return boxedOf(reply) ?? (lines.at(-1) ?? "").slice(0, LONGEST);
+  return boxedOf(reply) ?? (lines.at(-1) ?? "").slice(0, MAX_CHARACTERS);
 }
 
 function sameMember(given: string, truth: string): boolean {
@@ -64,7 +64,7 @@ const UNIT = new RegExp(
 
 /** The answer without what says nothing about its value. */
 export function cleanAnswer(answer: string): string {
-  let text = (boxedOf(answer) ?? answer).slice(0, 4 * LONGEST);
+  let text = (boxedOf(answer) ?? answer).slice(0, 4 * MAX_CHARACTERS);
   text = text
     .replaceAll(/\\(?:left|right|displaystyle|[!,;: ])|\$|~/g, " ")
     .replaceAll(/\\[dtc]frac/g, "\\frac")

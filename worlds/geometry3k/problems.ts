@@ -63,11 +63,11 @@ export type Problem = {
   readonly drawing: Drawing;
 };
 
-const MOST_TRIES = 400;
+const MAX_TRIES = 400;
 const LETTERS = ["A", "B", "C", "D"] as const;
 
 export function makeProblem(seed: number, options: ProblemOptions): Problem {
-  for (let attempt = 0; attempt < MOST_TRIES; attempt++) {
+  for (let attempt = 0; attempt < MAX_TRIES; attempt++) {
     const random = new NumpyRandom(mixSeed("geometry3k", seed, attempt));
     const kind = options.kinds[random.integers(0, options.kinds.length)] as Kind;
     const templates = TEMPLATES[kind];

@@ -18,7 +18,7 @@ const pairs = (lines: string) => lines.split(" ").map(([a = "", b = ""]): readon
 const FIND_X = "Find x.";
 
 /** The smallest angle that a label fits in. */
-const LEAST = 30;
+const MIN_ANGLE = 30;
 
 type AngleProblem = {
   readonly figure: Omit<Figure, "angles" | "letters"> & { readonly letters?: readonly string[] };
@@ -59,7 +59,7 @@ function angleProblem({ figure, known, x, laws, steps, told = "", right = [] }: 
 }
 
 const linearPair: Template = (dice) => {
-  const a = dice.angle(LEAST, 180 - LEAST);
+  const a = dice.angle(MIN_ANGLE, 180 - MIN_ANGLE);
   const points = { A: at(180), O: [0, 0] as Point, B: at(0), C: at(180 - a) };
   return angleProblem({
     figure: {
@@ -102,9 +102,9 @@ function triangle(a: number, b: number, base = 1): { A: Point; B: Point; C: Poin
 const SIDES = pairs("AB BC CA");
 
 const triangleSum: Template = (dice) => {
-  const [a, b] = [dice.angle(LEAST + 5, 100), dice.angle(LEAST + 5, 100)];
+  const [a, b] = [dice.angle(MIN_ANGLE + 5, 100), dice.angle(MIN_ANGLE + 5, 100)];
   const c = 180 - a - b;
-  if (c < LEAST + 5) return undefined;
+  if (c < MIN_ANGLE + 5) return undefined;
   const corners: readonly (readonly [Angle, number])[] = [
     [["C", "A", "B"], a],
     [["A", "B", "C"], b],
@@ -126,9 +126,9 @@ const triangleSum: Template = (dice) => {
 };
 
 const exterior: Template = (dice) => {
-  const [a, b] = [dice.angle(LEAST + 5, 90), dice.angle(LEAST + 5, 110)];
+  const [a, b] = [dice.angle(MIN_ANGLE + 5, 90), dice.angle(MIN_ANGLE + 5, 110)];
   const c = 180 - a - b;
-  if (c < LEAST + 5) return undefined;
+  if (c < MIN_ANGLE + 5) return undefined;
   const points = { ...triangle(a, b), D: [1.6, 0] as Point };
   return angleProblem({
     figure: {
@@ -144,7 +144,7 @@ const exterior: Template = (dice) => {
 };
 
 const isosceles: Template = (dice) => {
-  const apex = dice.angle(LEAST + 5, 110);
+  const apex = dice.angle(MIN_ANGLE + 5, 110);
   if (apex % 2 === 1) return undefined;
   const base = (180 - apex) / 2;
   const known: Readonly<Record<string, readonly [Angle, number]>> = { a: [["A", "C", "B"], apex] };
@@ -167,7 +167,7 @@ const isosceles: Template = (dice) => {
 const half = (base: string, apex: string): Law => ({ of: [base, apex], zero: ([x = 0, a = 0]) => 2 * x + a - 180 });
 
 const rightSplit: Template = (dice) => {
-  const a = dice.angle(LEAST, 90 - LEAST);
+  const a = dice.angle(MIN_ANGLE, 90 - MIN_ANGLE);
   const points = { O: [0, 0] as Point, A: at(0), B: at(90), C: at(a) };
   return angleProblem({
     figure: {
@@ -417,7 +417,7 @@ const inscribed: Template = (dice) => {
 };
 
 const thales: Template = (dice) => {
-  const a = dice.angle(LEAST, 90 - LEAST);
+  const a = dice.angle(MIN_ANGLE, 90 - MIN_ANGLE);
   const points = { A: at(180), B: at(0), O: [0, 0] as Point, C: at(2 * a) };
   return angleProblem({
     figure: { points, letters: ["A", "B", "C"], segments: SIDES, circles: [{ center: "O", through: "A" }] },

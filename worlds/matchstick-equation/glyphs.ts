@@ -107,13 +107,13 @@ const MATCHES: readonly (readonly [number, number, number, number])[] = [
 ];
 
 /** Below this, index labels could not be read and are left out. */
-const LEAST_LABELLED_WIDTH = 160;
-const LEAST_LABELLED_HEIGHT = 48;
+const MIN_LABELLED_WIDTH = 160;
+const MIN_LABELLED_HEIGHT = 48;
 
 /** The row at natural size, resized (bicubic) to `width` × `height` whatever that does to its proportions. */
 export function drawSymbols(symbols: readonly string[], width: number, height: number): Image {
   const canvas = new Canvas(naturalWidth(symbols.length), NATURAL_HEIGHT);
-  const labelled = width >= LEAST_LABELLED_WIDTH && height >= LEAST_LABELLED_HEIGHT;
+  const labelled = width >= MIN_LABELLED_WIDTH && height >= MIN_LABELLED_HEIGHT;
   symbols.forEach((symbol, index) => {
     const left = index * PITCH;
     for (const segment of segmentsOf(symbol)) drawMatch(canvas, left, segment);

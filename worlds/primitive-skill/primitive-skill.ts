@@ -76,7 +76,7 @@ const TICK = 0.004;
 const STRIDE = 4;
 /** Physics steps between breaths of the event loop. */
 const BREATH = 300;
-const MOST_SKILLS = 10;
+const MAX_SKILLS = 10;
 const BACKGROUND: Vec3 = [84, 90, 102];
 const LIGHT = { direction: [0.45, 0.25, 0.85] as const, intensity: 0.65, ambient: 0.4 };
 
@@ -377,7 +377,7 @@ export class PrimitiveSkill implements World {
     const trial = new Table(this.#table.simulation.copy(), this.#table.task);
     const plan: Action[] = [];
     try {
-      while (plan.length < MOST_SKILLS) {
+      while (plan.length < MAX_SKILLS) {
         const held = this.#held(trial);
         const skill = nextSkill(this.#scene, this.#now(trial), held);
         if (skill === undefined) return [];

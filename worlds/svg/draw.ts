@@ -44,7 +44,7 @@ const DRAWN = new Set(
   ).split(" "),
 );
 const DEEPEST = 24;
-const MOST_ELEMENTS = 1000;
+const MAX_ELEMENTS = 1000;
 /** Larger numbers have no use on a canvas and cost time. */
 const LARGEST = 1e5;
 
@@ -70,7 +70,7 @@ export function refusal(svg: string): string | undefined {
     if (!rest.endsWith("/")) depth += 1;
     if (depth > DEEPEST) return `Groups may be ${DEEPEST} deep at most.`;
   }
-  if (elements > MOST_ELEMENTS) return `A drawing may have ${MOST_ELEMENTS} elements at most.`;
+  if (elements > MAX_ELEMENTS) return `A drawing may have ${MAX_ELEMENTS} elements at most.`;
   // Colours such as #2e933c would read as numbers.
   for (const [digits] of svg.replace(/#[0-9a-f]+/gi, "").matchAll(/\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi)) {
     if (Number(digits) > LARGEST) return `Numbers may be ${LARGEST} at most.`;

@@ -71,7 +71,7 @@ const PALETTE: readonly (readonly [letter: string, name: string, color: readonly
 ];
 
 /** Pictures and scores are pure functions of their documents; the last few are kept, since groups draw alike. */
-const KEPT = 64;
+const MAX_KEPT = 64;
 
 class Svg implements World {
   readonly actions: readonly ActionSpec[];
@@ -137,7 +137,7 @@ class Svg implements World {
     const drawing: Drawing = drawSvg(this.#resvg, source, this.#options.size);
     const drawn = "problem" in drawing ? drawing : { picture: drawing.picture, features: features(drawing.picture) };
     this.#drawings.set(source, drawn);
-    if (this.#drawings.size > KEPT) this.#drawings.delete(this.#drawings.keys().next().value as string);
+    if (this.#drawings.size > MAX_KEPT) this.#drawings.delete(this.#drawings.keys().next().value as string);
     return drawn;
   }
 

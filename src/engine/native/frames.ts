@@ -10,12 +10,12 @@ import type { FeatureRef, FrameRef, FrameShape, ModelRef, RawPicture } from "./j
 import { type Pool, reviveError } from "./pool.ts";
 
 /** A 4K screen. Larger pictures would hold up the main thread for no gain: the model shrinks them. */
-const MOST_PIXELS = 3840 * 2160;
-const MOST_BYTES = 128 * 1024 ** 2;
+const MAX_PIXELS = 3840 * 2160;
+const MAX_BYTES = 128 * 1024 ** 2;
 /** Pictures in one job: with more, the other sequences of that worker would wait long. */
-const MOST_SEEN_AT_ONCE = 16;
+const MAX_SEEN_AT_ONCE = 16;
 /** After so many the counting of distinct frames begins anew. */
-const MOST_SEEN = 100_000;
+const MAX_SEEN = 100_000;
 
 /** A picture through the eyes of certain weights. */
 export type SeenFrame = { readonly frame: FrameShape; readonly features: FeatureRef };
@@ -49,7 +49,7 @@ export class Frames {
   #distinct = 0;
 
   /** `mostBytes` of patches, as many of features, and half as many of buffers to be used again. */
-  constructor(pool: Pool, mostBytes = MOST_BYTES) {
+  constructor(pool: Pool, mostBytes = MAX_BYTES) {
     this.#pool = pool;
     this.#mostBytes = mostBytes;
   }
@@ -126,7 +126,7 @@ export class Frames {
     const models = new Map<number, Wish[]>();
     for (const wish of wishes) models.set(wish.model.id, [...(models.get(wish.model.id) ?? []), wish]);
     for (const same of models.values()) {
-      const share = Math.min(MOST_SEEN_AT_ONCE, Math.ceil(same.length / this.#pool.threads));
+      const share = Math.min(MAX_SEEN_AT_ONCE, Math.ceil(same.length / this.#pool.threads));
       for (let at = 0; at < same.length; at += share) void this.#see(same.slice(at, at + share));
     }
   }
@@ -175,7 +175,7 @@ export class Frames {
   #count(model: number, hash: string): void {
     const seen = this.#seen.get(model) ?? new Set();
     this.#seen.set(model, seen);
-    if (seen.size >= MOST_SEEN) seen.clear();
+    if (seen.size >= MAX_SEEN) seen.clear();
     if (!seen.has(hash)) this.#distinct += 1;
     seen.add(hash);
     this.#encoded += 1;
@@ -204,9 +204,9 @@ export class Frames {
   #expect(folder: string, picture: Picture): { readonly entry: Entry; readonly raw: RawPicture; readonly tell: Tell } {
     const { image, features } = picture;
     const { width, height } = image;
-    if (width * height > MOST_PIXELS) {
+    if (width * height > MAX_PIXELS) {
       throw new ImageError(
-        `A ${width}×${height} picture is too large for the embedded engine, which takes up to ${MOST_PIXELS} pixels. Make it smaller first.`,
+        `A ${width}×${height} picture is too large for the embedded engine, which takes up to ${MAX_PIXELS} pixels. Make it smaller first.`,
       );
     }
     const key = `${folder}:${nameOf(picture)}`;

@@ -90,7 +90,7 @@ export type Tensor = {
 };
 
 /** Floats of a tensor that is kept rather than computed again: small ones cost more time than memory. */
-const MOST_KEPT = 1 << 19;
+const MAX_KEPT = 1 << 19;
 
 export class Tape {
   readonly kernels: Kernels;
@@ -100,10 +100,10 @@ export class Tape {
   readonly #backward: (() => void)[] = [];
   readonly #free = new Map<number, F32[]>();
   readonly #start: Mark;
-  readonly #mostKept: number;
+  readonly #maxKept: number;
 
-  constructor(kernels: Kernels, arena: Arena, mode: "training" | "inference", mostKept = MOST_KEPT) {
-    this.#mostKept = mostKept;
+  constructor(kernels: Kernels, arena: Arena, mode: "training" | "inference", maxKept = MAX_KEPT) {
+    this.#maxKept = maxKept;
     this.kernels = kernels;
     this.arena = arena;
     this.recording = mode === "training";
@@ -138,7 +138,7 @@ export class Tape {
   /** The forward pass reads `tensor` no more. */
   drop(tensor: Tensor): void {
     if (tensor.dropped) return;
-    if (tensor.saved && (tensor.restore === null || tensor.data.length <= this.#mostKept)) return;
+    if (tensor.saved && (tensor.restore === null || tensor.data.length <= this.#maxKept)) return;
     this.give(tensor.data);
     tensor.dropped = true;
   }

@@ -21,7 +21,7 @@ const CALL_SHARE = 0.25;
 const ATTEMPTS = 6;
 const WAIT_MS = 500;
 /** After so many the client forgets what it sent; the worker says if something is missing. */
-const MOST_KNOWN = 100_000;
+const MAX_KNOWN = 100_000;
 
 /** Which pictures a call shows, and how this model's processor sees them. */
 export class Pictures {
@@ -181,7 +181,7 @@ export class Client {
 
   /** Pictures that are not known there, in requests that are not too large. */
   #unknown(inputs: readonly ModelInput[], pictures: Pictures, { frameBytes }: Link): FrameBody[][] {
-    if (this.#known.size > MOST_KNOWN) this.#known.clear();
+    if (this.#known.size > MAX_KNOWN) this.#known.clear();
     const batches: FrameBody[][] = [];
     const named = new Set<string>();
     let room = 0;

@@ -49,7 +49,7 @@ export interface WorkerSource {
   close(): Promise<void>;
 }
 
-const KEPT_LINES = 40;
+const MAX_KEPT_LINES = 40;
 const START_MS = 300_000;
 /** How long a worker that was met before may be away. */
 const PATIENCE_MS = 600_000;
@@ -123,7 +123,7 @@ export class LocalWorker implements WorkerSource {
     eachLine(child.stderr, (line) => {
       if (line.startsWith(LAST_WORDS)) this.#lastWords = line.slice(LAST_WORDS.length);
       lines.push(line);
-      if (lines.length > KEPT_LINES) lines.shift();
+      if (lines.length > MAX_KEPT_LINES) lines.shift();
     });
     // It may be gone before the pipe is closed.
     child.stdin.on("error", () => undefined);

@@ -35,7 +35,7 @@ const ADAPTER = "policy-";
 const isAdapter = (name: string) => name.startsWith(ADAPTER);
 
 /** Answers that are our fault or a poisoned request's: more tries would only hide it. */
-const MOST_BREAKDOWNS = 3;
+const MAX_BREAKDOWNS = 3;
 
 /** Thrown when ids come from weights that this run never gave to the server. */
 class StrangeWeights extends Error {}
@@ -176,7 +176,7 @@ export class Fleet {
         }
         if (error instanceof ServerRefused && error.status >= 500) {
           breakdowns += 1;
-          if (breakdowns >= MOST_BREAKDOWNS) throw error;
+          if (breakdowns >= MAX_BREAKDOWNS) throw error;
         } else if (!(error instanceof ServerLost)) throw error;
         if (isNews && (await isGone(server, error))) this.#lose(member, error);
       }

@@ -93,7 +93,7 @@ os._exit(code if code >= 0 else 128 - code)`;
 export const EXTENSION_CLASS = "saccade_vllm.Extension";
 
 const DEFAULT_TIMEOUT_MS = 600_000;
-const KEPT_LINES = 40;
+const MAX_KEPT_LINES = 40;
 
 /** What is installed there. */
 export async function findVllm(python: string): Promise<VllmInstall> {
@@ -177,7 +177,7 @@ export async function startVllm(options: VllmOptions): Promise<VllmServer> {
       return;
     }
     lines.push(line);
-    if (lines.length > KEPT_LINES) lines.shift();
+    if (lines.length > MAX_KEPT_LINES) lines.shift();
     options.onLine?.(line);
   });
   const ended = new Promise<void>((done) => {

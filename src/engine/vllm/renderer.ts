@@ -35,10 +35,10 @@ type Ids = { readonly ids: Int32Array; readonly spans: readonly { readonly start
 
 const STUB: readonly Message[] = [user(text("A question?")), { role: "assistant", content: [text("An answer.")] }];
 const OBSERVATION: readonly Message[] = [user(text("What now?"))];
-const MOST_TEXTS = 4096;
+const MAX_TEXTS = 4096;
 /** A conversation that breaks servers is given up on. */
-const MOST_BREAKDOWNS = 3;
-const MOST_PICTURE_BYTES = 512 * 2 ** 20;
+const MAX_BREAKDOWNS = 3;
+const MAX_PICTURE_BYTES = 512 * 2 ** 20;
 
 export class VllmRenderer implements ChatRenderer {
   readonly endOfTurn: number;
@@ -169,7 +169,7 @@ export class VllmRenderer implements ChatRenderer {
         );
       }
     }
-    if (this.#texts.size >= MOST_TEXTS) this.#texts.clear();
+    if (this.#texts.size >= MAX_TEXTS) this.#texts.clear();
     this.#texts.set(key, ids);
     return this.#put(ids, images);
   }
@@ -192,7 +192,7 @@ export class VllmRenderer implements ChatRenderer {
       this.#pictureBytes += features.data.length;
     }
     for (const [frame, features] of this.#pictures) {
-      if (this.#pictureBytes <= MOST_PICTURE_BYTES) break;
+      if (this.#pictureBytes <= MAX_PICTURE_BYTES) break;
       // What this call brought is needed now.
       if (images.some(({ hash }) => hash === frame)) continue;
       this.#pictures.delete(frame);
@@ -254,7 +254,7 @@ export class VllmRenderer implements ChatRenderer {
       } catch (error) {
         if (error instanceof ServerRefused && error.status >= 500) breakdowns += 1;
         else if (!(error instanceof ServerLost)) throw error;
-        if (breakdowns >= MOST_BREAKDOWNS || Date.now() > until) throw error;
+        if (breakdowns >= MAX_BREAKDOWNS || Date.now() > until) throw error;
         if (tries % this.#servers.length === 0) await sleep(this.#everyMs, undefined, { ref: false });
       }
     }

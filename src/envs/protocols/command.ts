@@ -17,8 +17,8 @@ export type ReadAction =
 /** A value of a call before it is matched with its argument: a word of the reply or a value of its JSON. */
 export type Scalar = PyValue | Json;
 
-const MOST_NAMES = 30;
-const LONGEST_ECHO = 40;
+const MAX_NAMES = 30;
+const MAX_ECHO = 40;
 
 export function readCommand(text: string, specs: readonly ActionSpec[]): ReadAction {
   const document = readDocument(text.trim(), specs);
@@ -175,13 +175,13 @@ export function exampleActions(specs: readonly ActionSpec[]): Action[] {
 // Sentences for the model.
 
 export function namesSentence(specs: readonly ActionSpec[], words: readonly string[] = commandWords(specs)): string {
-  const shown = words.slice(0, MOST_NAMES);
+  const shown = words.slice(0, MAX_NAMES);
   return `The actions are ${shown.join(", ")}${words.length > shown.length ? ", …" : ""}.`;
 }
 
 export function unknownAction(name: string, specs: readonly ActionSpec[], words: readonly string[]): string {
   // The model's text goes into the next prompt only where it is a plain word.
-  const plain = name.length <= LONGEST_ECHO && /^[\p{L}\p{N}_.-]+$/u.test(name);
+  const plain = name.length <= MAX_ECHO && /^[\p{L}\p{N}_.-]+$/u.test(name);
   const close = plain ? closestWord(name, words) : undefined;
   const hint = close === undefined ? "." : `; did you mean '${close}'?`;
   return `${plain ? `There is no action '${name}'` : "There is no such action"}${hint} ${namesSentence(specs, words)}`;

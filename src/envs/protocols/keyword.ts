@@ -27,7 +27,7 @@ export const keywordOptions = z.strictObject({
   lenient: z.boolean().default(false).describe("Also read a reply that is only the command, without a tag."),
 });
 
-const LONGEST_COMMAND = 1000;
+const MAX_COMMAND = 1000;
 
 export function makeKeyword(options: unknown): Protocol {
   const { tag, pick, maxActions, lenient } = readOptions("keyword", keywordOptions, options);
@@ -45,7 +45,7 @@ export function makeKeyword(options: unknown): Protocol {
   }
 
   function untagged(reply: string, specs: readonly ActionSpec[], sections: ParsedReply["sections"]): ParsedReply {
-    const read = lenient && reply.length <= LONGEST_COMMAND ? readCommand(reply, specs) : undefined;
+    const read = lenient && reply.length <= MAX_COMMAND ? readCommand(reply, specs) : undefined;
     if (read?.ok) {
       const start = reply.length - reply.trimStart().length;
       return { actions: [read.action], wellFormed: false, sections, span: [start, start + reply.trim().length] };

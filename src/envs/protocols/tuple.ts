@@ -27,7 +27,7 @@ export const tupleOptions = z.strictObject({
 });
 
 /** No action is longer; a bracket that is not closed by then is given up. */
-const LONGEST_TUPLE = 16384;
+const MAX_TUPLE = 16384;
 const SECTIONS = ["observation", "justification", "action"];
 const ALL_TAGS = [...SECTIONS, "think", "answer"];
 /** What a tuple that begins with a name looks like at its bracket. */
@@ -157,7 +157,7 @@ function lastTuple(text: string, from: number, to: number, specs: readonly Actio
     if (found !== undefined) return found;
     if (isAttempt(text, start, specs)) return "broken";
   }
-  if (to - from > LONGEST_TUPLE) return undefined;
+  if (to - from > MAX_TUPLE) return undefined;
   const whole = parseLiteral(text.slice(from, to));
   const named = whole instanceof PyTuple && typeof whole.items[0] === "string";
   return named ? { tuple: whole, start: from, end: to } : undefined;
@@ -187,6 +187,6 @@ function firstPair(text: string, from: number, to: number): Found | undefined {
 function namedTuple(text: string, start: number, to: number, head: RegExp): Found | undefined {
   head.lastIndex = start;
   if (!head.test(text)) return undefined;
-  const read = readTupleAt(text, start, Math.min(to, start + LONGEST_TUPLE), head !== QUOTED_HEAD);
+  const read = readTupleAt(text, start, Math.min(to, start + MAX_TUPLE), head !== QUOTED_HEAD);
   return read !== undefined && typeof read.tuple.items[0] === "string" ? { ...read, start } : undefined;
 }

@@ -28,7 +28,7 @@ export type Reading = {
 };
 
 /** Longer texts are no descriptions; a part of one may say the opposite of the rest. */
-const LONGEST = 4000;
+const MAX_CHARACTERS = 4000;
 
 const set = (words: string) => new Set(words.split(" "));
 const PLAYER = "player agent me i you myself yourself".split(" ");
@@ -75,7 +75,7 @@ type Item = {
 /** What a text claims; nothing where any of it is not in the form. */
 export function readText(text: string, view: View): Reading {
   const nothing: Reading = { claims: [], cells: [], links: [] };
-  if (text.length > LONGEST) return nothing;
+  if (text.length > MAX_CHARACTERS) return nothing;
   const data = rewriteData(text, view);
   const said = parse(lex(data?.lines ?? text, view));
   const reading = said && resolve(said.items, said.player, view);

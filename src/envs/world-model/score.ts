@@ -100,13 +100,13 @@ export class Luck {
     // What is nearly always so wins little, and nothing loses more than all.
     const win = Math.min(1, (1 - often) / often);
     const odds = { win, loss: (win * (shares / Math.max(1, so.length)) * often) / (1 - often) };
-    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
+    if (this.#known.size >= MAX_KNOWN) this.#known.clear();
     this.#known.set(key, odds);
     return odds;
   }
 }
 
-const MOST_KNOWN = 20_000;
+const MAX_KNOWN = 20_000;
 
 /**
  * −1 to 1, and 0 for claiming nothing. With `before`, what was so before the action, claims are a prediction: what was so already foresees nothing. `so` is whether the cells and links that

@@ -6,7 +6,7 @@ import { json } from "../../http/responses.ts";
 
 /** Below the 45 s after which the SDK takes a silent server for a lost one. */
 const HOLD_MS = 25_000;
-const KEPT_MS = 600_000;
+const MAX_KEPT_MS = 600_000;
 /** Who asks for it may be away for long, but not for ever. */
 const UNFETCHED_MS = 24 * 3_600_000;
 const SWEEP_MS = 10_000;
@@ -76,7 +76,7 @@ export class Futures {
     if (Date.now() < this.#sweptAt + SWEEP_MS) return;
     this.#sweptAt = Date.now();
     for (const [id, { since, given }] of this.#futures)
-      if (since !== undefined && since < this.#sweptAt - (given ? KEPT_MS : UNFETCHED_MS)) this.#futures.delete(id);
+      if (since !== undefined && since < this.#sweptAt - (given ? MAX_KEPT_MS : UNFETCHED_MS)) this.#futures.delete(id);
   }
 }
 

@@ -8,7 +8,7 @@ import type { Datum } from "../../engine/engine.ts";
 import type { PolicyLoss } from "../../engine/losses.ts";
 import type { ForwardBackwardRequest, WireTensor } from "./messages.ts";
 
-const MOST_TARGETS = 64;
+const MAX_TARGETS = 64;
 type Config = ForwardBackwardRequest["config"];
 
 const LOSSES: Readonly<Record<string, (config: Config) => PolicyLoss>> = {
@@ -62,7 +62,7 @@ export function expandDatum(
   if (targets.shape.length > 2 || targets.shape[0] !== length) {
     throw new DataError(`target_tokens is [${targets.shape}]; the model_input has ${length} positions.`);
   }
-  if (columns > MOST_TARGETS) throw new DataError(`${columns} targets a position are more than ${MOST_TARGETS}.`);
+  if (columns > MAX_TARGETS) throw new DataError(`${columns} targets a position are more than ${MAX_TARGETS}.`);
   if (columns > 0 && loss.name !== "cross-entropy" && loss.name !== "importance-sampling") {
     throw new DataError(`The loss "${loss.name}" takes one target a position.`);
   }

@@ -21,10 +21,10 @@ export type ForwardBackwardRequest = {
 const FLOAT32 = 1;
 const INT64 = 2;
 /** Of all tensors of a batch together, the zeros of sparse ones included. */
-const MOST_ELEMENTS = 2 ** 25;
-const MOST_SIDES = 8;
+const MAX_ELEMENTS = 2 ** 25;
+const MAX_SIDES = 8;
 /** Of a batch; the SDK sends at most 1024. */
-const MOST_DATUMS = 16_384;
+const MAX_DATUMS = 16_384;
 
 export function decodeForwardBackward(bytes: Uint8Array): ForwardBackwardRequest {
   const message = new Fields(bytes);
@@ -36,10 +36,10 @@ export function decodeForwardBackward(bytes: Uint8Array): ForwardBackwardRequest
     config[key] = value.has(2) ? value.text(2) : value.double(1);
   }
   const data = message.messages(3);
-  if (data.length > MOST_DATUMS) {
-    throw new DataError(`A batch has at most ${MOST_DATUMS} datums, not ${data.length}: send it in parts.`);
+  if (data.length > MAX_DATUMS) {
+    throw new DataError(`A batch has at most ${MAX_DATUMS} datums, not ${data.length}: send it in parts.`);
   }
-  const room = { left: MOST_ELEMENTS };
+  const room = { left: MAX_ELEMENTS };
   return {
     modelId: message.text(1),
     seqId: message.integer(2),
@@ -66,11 +66,11 @@ function readDatum(message: Fields, room: { left: number }): WireDatum {
 
 function readTensor(tensor: Fields, room: { left: number }): WireTensor {
   const shape = tensor.integers(4);
-  if (shape.length > MOST_SIDES) throw new DataError(`A tensor has at most ${MOST_SIDES} sides, not ${shape.length}.`);
+  if (shape.length > MAX_SIDES) throw new DataError(`A tensor has at most ${MAX_SIDES} sides, not ${shape.length}.`);
   const type = tensor.integer(3);
   const size = shape.reduce((all, side) => all * side, 1);
   if (!(size >= 0 && size <= room.left)) {
-    throw new DataError(`A tensor of [${shape}] is too large: a batch has at most ${MOST_ELEMENTS} numbers.`);
+    throw new DataError(`A tensor of [${shape}] is too large: a batch has at most ${MAX_ELEMENTS} numbers.`);
   }
   room.left -= size;
   const numbers = (bytes: Uint8Array): Float64Array => {

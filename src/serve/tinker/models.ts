@@ -11,9 +11,9 @@ import { Futures, failure, type Outcome } from "./futures.ts";
 import { type ModelRow, now, type OperationRow } from "./journal.ts";
 import { readOutcome, recordOutcome, TrainedModel, type Workshop } from "./training.ts";
 
-const MOST_PENDING = 4096;
+const MAX_PENDING = 4096;
 /** Bodies of accepted work wait in memory. */
-const MOST_PENDING_BYTES = 256 * 1024 * 1024;
+const MAX_PENDING_BYTES = 256 * 1024 * 1024;
 /** A model that nobody asked for this long leaves memory; it comes back from its snapshot and the journal. */
 const IDLE_SECONDS = 3600;
 
@@ -55,11 +55,8 @@ export class Models {
       return accepted(known.request);
     }
     this.#checkRoom();
-    if (this.#pendingBytes > 0 && this.#pendingBytes + body.length > MOST_PENDING_BYTES) {
-      throw new HttpError(
-        429,
-        `More than ${MOST_PENDING_BYTES} bytes are waiting to be learned from; send them later.`,
-      );
+    if (this.#pendingBytes > 0 && this.#pendingBytes + body.length > MAX_PENDING_BYTES) {
+      throw new HttpError(429, `More than ${MAX_PENDING_BYTES} bytes are waiting to be learned from; send them later.`);
     }
     const request = `${kind}:${randomUUID()}`;
     journal.together(() => {
@@ -128,7 +125,7 @@ export class Models {
   }
 
   #checkRoom(): void {
-    if (this.#futures.pending >= MOST_PENDING) throw new HttpError(429, "Too many requests are waiting.");
+    if (this.#futures.pending >= MAX_PENDING) throw new HttpError(429, "Too many requests are waiting.");
   }
 
   #futureOf(id: string): string {

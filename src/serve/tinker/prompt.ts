@@ -12,7 +12,7 @@ import type { WireChunk } from "./messages.ts";
 const pictures = new Map<string, Image>();
 const MAX_BYTES = 64 * 1024 * 1024;
 /** Of the distinct images of one batch, as the model sees them: 128 megapixels. */
-const MOST_IMAGE_BYTES = 3 * 128 * 1024 * 1024;
+const MAX_IMAGE_BYTES = 3 * 128 * 1024 * 1024;
 let bytes = 0;
 
 function remember(key: string, image: Image): void {
@@ -42,9 +42,9 @@ export async function promptsOf(
   const files = new Map<string, Uint8Array>();
   const outlines = lists.map((chunks) => outline(chunks, shop, files));
   const size = [...files.values()].reduce((sum, file) => sum + shop.desk.bytesOf(file), 0);
-  if (size > MOST_IMAGE_BYTES) {
+  if (size > MAX_IMAGE_BYTES) {
     throw new DataError(
-      `The batch shows ${Math.ceil(size / 3)} pixels of different images; ${MOST_IMAGE_BYTES / 3} are the most: send it in parts.`,
+      `The batch shows ${Math.ceil(size / 3)} pixels of different images; ${MAX_IMAGE_BYTES / 3} are the most: send it in parts.`,
     );
   }
   const found = new Map<string, Image>();

@@ -6,7 +6,7 @@ import { HttpError } from "../../http/errors.ts";
 import { writeAtomic } from "../../run/files.ts";
 import { Sequences } from "./sequences.ts";
 
-const MOST_OPEN = 16;
+const MAX_OPEN = 16;
 
 type Entry = { readonly opening: Promise<Sampler>; users: number; isOut: boolean };
 
@@ -87,7 +87,7 @@ export class Samplers {
     // What could not be opened may be there later.
     entry.opening.catch(() => this.#entries.get(folder) === entry && this.#entries.delete(folder));
     for (const [other] of this.#entries) {
-      if (this.#entries.size <= MOST_OPEN) break;
+      if (this.#entries.size <= MAX_OPEN) break;
       this.drop(other);
     }
   }

@@ -14,7 +14,7 @@ import { type PromptShop, promptsOf } from "./prompt.ts";
 import { type SampleRequest, seedOf, type TargetTensor } from "./schemas.ts";
 import type { Sequences } from "./sequences.ts";
 
-const MOST_TARGETS = 64;
+const MAX_TARGETS = 64;
 
 /** `release`: nothing shows the prompt's images any more. */
 export type Prepared = { readonly prompt: ModelInput; readonly params: SamplingParams; readonly release: () => void };
@@ -196,8 +196,8 @@ async function scoreTargets(
   const vision = new Set(visionIds(chat.ids, chat.tokenizer.special));
   const from = (row: number) => (sparse ? (sparse.starts[row] as number) : row * width);
   const most = Math.max(0, ...Array.from({ length: rows }, (_, row) => from(row + 1) - from(row)));
-  if (most > MOST_TARGETS)
-    throw new DataError(`target_prompt_logprobs names ${most} ids at a place; ${MOST_TARGETS} are the most.`);
+  if (most > MAX_TARGETS)
+    throw new DataError(`target_prompt_logprobs names ${most} ids at a place; ${MAX_TARGETS} are the most.`);
   // The k-th id of every place makes one sequence.
   const datums = Array.from({ length: most }, (_, k): Datum => {
     const targets = Int32Array.from(input.ids, (_, row) => {

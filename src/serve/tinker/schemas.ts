@@ -7,7 +7,7 @@ import type { HttpRequest } from "../../http/request.ts";
 import { integers, texts } from "../../wire/errors.ts";
 
 /** The most bytes of a body of JSON; batches are protobuf. */
-const MOST_JSON = 64 * 1024 * 1024;
+const MAX_JSON = 64 * 1024 * 1024;
 const text = z.string();
 const seq = z.union([z.int(), text]).nullish();
 /** Whole numbers beyond 2⁵³ arrive as text (see `parseJson`). */
@@ -145,7 +145,7 @@ export function seedOf(seed: number | string): number {
 }
 
 export async function readJson<S extends z.ZodType>(request: HttpRequest, schema: S): Promise<z.output<S>> {
-  const body = await readJsonText(request, { bytes: MOST_JSON });
+  const body = await readJsonText(request, { bytes: MAX_JSON });
   let value: unknown;
   try {
     value = parseJson(body);

@@ -6,7 +6,7 @@ import type { ImageSpan, ModelInput } from "../../core/model-input.ts";
 import type { Sample, Sampler, SamplingParams } from "../../engine/engine.ts";
 
 /** Of all that wait for a next turn; the oldest go first. */
-const MOST_IDS = 65_536;
+const MAX_IDS = 65_536;
 
 type Waiting = {
   readonly sampler: Sampler;
@@ -54,7 +54,7 @@ export class Sequences {
     this.#waiting.add(one);
     this.#ids += one.ids.length;
     for (const oldest of this.#waiting) {
-      if (this.#ids <= MOST_IDS) break;
+      if (this.#ids <= MAX_IDS) break;
       this.#remove(oldest);
       oldest.sampler.release(oldest.sequence);
     }

@@ -34,9 +34,9 @@ const SNAPSHOT_WORTH = 20;
 /** How long one takes, until it is known. */
 const SNAPSHOT_MS = 25;
 /** Results of before a snapshot are kept for a client that was away. */
-const KEPT_SECONDS = 3600;
+const MAX_KEPT_SECONDS = 3600;
 /** Weights that were saved without a name: so many of a model are kept. */
-const KEPT_SAMPLERS = 64;
+const MAX_KEPT_SAMPLERS = 64;
 /** Tinker's adapters, as clients assume them. */
 const LORA_ALPHA = 32;
 const ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"];
@@ -280,7 +280,7 @@ export class TrainedModel {
     const { journal, samplers } = this.#shop;
     const old = journal.all<SamplerRow>(
       "SELECT * FROM samplers WHERE model = ? ORDER BY rowid DESC LIMIT -1 OFFSET ?",
-      ...[this.id, KEPT_SAMPLERS],
+      ...[this.id, MAX_KEPT_SAMPLERS],
     );
     for (const { id, folder } of old) {
       journal.run("DELETE FROM samplers WHERE id = ?", id);
@@ -305,7 +305,7 @@ export class TrainedModel {
       journal.run("UPDATE models SET snapshot = ?, position = ? WHERE id = ?", folder, position, this.id);
       for (const finished of this.#finished) this.#record(finished);
       journal.run("UPDATE operations SET body = x'' WHERE model = ? AND position <= ?", this.id, position);
-      const until = now() - KEPT_SECONDS;
+      const until = now() - MAX_KEPT_SECONDS;
       journal.run("UPDATE operations SET outcome = NULL WHERE model = ? AND done < ?", this.id, until);
     });
     this.#finished = [];

@@ -23,7 +23,7 @@ export type Referring = { readonly scene: Scene; readonly target: SceneObject; r
 /** Of two objects called larger and smaller, the larger must be this much higher. */
 const CLEARLY = 1.4;
 /** Too small to point at. */
-const LEAST_PIXELS = 140;
+const MIN_PIXELS = 140;
 
 export function referringScene(seed: number, size: SceneSize): Referring {
   for (let attempt = 0; ; attempt++) {
@@ -51,7 +51,7 @@ export function referringScene(seed: number, size: SceneSize): Referring {
       }
       return figures;
     });
-    const choices = dice.shuffle(scene.objects.filter(({ pixels }) => pixels >= LEAST_PIXELS));
+    const choices = dice.shuffle(scene.objects.filter(({ pixels }) => pixels >= MIN_PIXELS));
     const named = choices.flatMap((target) => {
       const phrase = nameOf(target, scene.objects);
       return phrase === undefined ? [] : [{ scene, target, phrase }];

@@ -18,7 +18,7 @@ export type PictureSource = {
   size(name: string): Awaitable<SceneSize>;
 };
 
-const KEPT_BYTES = 48 * 1024 * 1024;
+const MAX_KEPT_BYTES = 48 * 1024 * 1024;
 const kept = new Map<string, Scene>();
 let keptBytes = 0;
 
@@ -34,7 +34,7 @@ export function keepScene<T extends Scene>(key: string, make: () => T): T {
   kept.set(key, made);
   keptBytes += made.picture.data.length + made.ids.length;
   for (const [oldest, { picture, ids }] of kept) {
-    if (keptBytes <= KEPT_BYTES || oldest === key) break;
+    if (keptBytes <= MAX_KEPT_BYTES || oldest === key) break;
     kept.delete(oldest);
     keptBytes -= picture.data.length + ids.length;
   }
