@@ -364,30 +364,45 @@ function hsvAt({ width, height, data }: Image, x: number, y: number): Hsv {
   const [r = 0, g = 0, b = 0] = data.subarray(i, i + 3);
   const value = Math.max(r, g, b);
   const range = value - Math.min(r, g, b);
+  return { hue: 2 * hueOf(r, g, b, value, range), saturation: saturationOf(value, range), value };
+}
+
+/** 0 to 179; `range` is from the smallest channel to the largest, which is `value`. */
+function hueOf(r: number, g: number, b: number, value: number, range: number): number {
   const sixth =
     range === 0 ? 0 : value === r ? (g - b) / range : value === g ? 2 + (b - r) / range : 4 + (r - g) / range;
-  const hue = Math.round((sixth < 0 ? sixth + 6 : sixth) * 30) % 180;
-  return { hue: 2 * hue, saturation: value === 0 ? 0 : Math.round((255 * range) / value), value };
+  return Math.round((sixth < 0 ? sixth + 6 : sixth) * 30) % 180;
+}
+
+function saturationOf(value: number, range: number): number {
+  return value === 0 ? 0 : Math.round((255 * range) / value);
 }
 
 /** How restless the square around a place is, how bright, and how saturated its middle. */
 function survey(photo: Image, x: number, y: number, reach: number) {
-  const sums = [0, 0, 0];
-  const squares = [0, 0, 0];
-  let count = 0;
-  for (let row = Math.max(0, y - reach); row < Math.min(photo.height, y + reach); row++) {
-    for (let column = Math.max(0, x - reach); column < Math.min(photo.width, x + reach); column++, count++) {
-      const { hue, saturation, value } = hsvAt(photo, column, row);
-      [hue / 2, saturation, value].forEach((part, k) => {
-        sums[k] = (sums[k] as number) + part;
-        squares[k] = (squares[k] as number) + part * part;
-      });
+  // An episode looks at 80,000 pixels here, so nothing is made for one of them.
+  const { width, height, data } = photo;
+  let [hues, saturations, values, hues2, saturations2, values2, count] = [0, 0, 0, 0, 0, 0, 0];
+  for (let row = Math.max(0, y - reach); row < Math.min(height, y + reach); row++) {
+    for (let column = Math.max(0, x - reach); column < Math.min(width, x + reach); column++, count++) {
+      const i = (row * width + column) * 3;
+      const [r, g, b] = [data[i] as number, data[i + 1] as number, data[i + 2] as number];
+      const value = Math.max(r, g, b);
+      const range = value - Math.min(r, g, b);
+      const hue = hueOf(r, g, b, value, range);
+      const saturation = saturationOf(value, range);
+      hues += hue;
+      hues2 += hue * hue;
+      saturations += saturation;
+      saturations2 += saturation * saturation;
+      values += value;
+      values2 += value * value;
     }
   }
-  const variance = (k: number) => (squares[k] as number) / count - ((sums[k] as number) / count) ** 2;
+  const variance = (squares: number, sum: number) => squares / count - (sum / count) ** 2;
   return {
-    unrest: 2 * variance(0) + variance(1) + variance(2),
-    brightness: (sums[2] as number) / count,
+    unrest: 2 * variance(hues2, hues) + variance(saturations2, saturations) + variance(values2, values),
+    brightness: values / count,
     saturation: hsvAt(photo, x, y).saturation,
   };
 }
