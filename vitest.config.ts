@@ -7,12 +7,12 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
  * Vitest's own order, the largest files first, would put the few lines of a conformance test last.
  */
 const LONG = [
-  "src/**/*vllm*.test.ts",
-  "src/engine/vllm/*.test.ts",
+  "src/train/vllm.test.ts",
+  "src/train/{learning,resume,tinker,trainer}.test.ts",
+  "src/{engine,serve,train}/**/{torch,vllm}.test.ts",
   "src/engine/torch/*.test.ts",
-  "src/train/{learning,resume,tinker,torch,trainer}.test.ts",
-  "src/cli/*.test.ts",
-  "test/package.test.ts",
+  "test/{gpu-page,package,vllm-page}.test.ts",
+  "src/cli/{cli,errors}.test.ts",
   "worlds/*/conformance.test.ts",
 ];
 
@@ -37,8 +37,6 @@ export default defineConfig({
       "web/**/*.test.ts",
     ],
     setupFiles: ["worlds/register.ts"],
-    // A worker for each core: left to itself, vitest keeps one core for a screen that nobody watches here.
-    maxWorkers: "100%",
     sequence: { sequencer: LongestFirst },
     testTimeout: 120_000,
     hookTimeout: 120_000,
