@@ -9,7 +9,7 @@ import { errorMessage } from "../../core/errors.ts";
 import { printable } from "../../core/printable.ts";
 import { EngineError, EngineLost } from "../errors.ts";
 import { ServerLost, ServerRefused } from "./http.ts";
-import type { Drawn, Generated, GenerateRequest, Offering, Probe, TokenServer } from "./server.ts";
+import type { Drawn, Generated, GenerateRequest, Offering, Probe, TokenServer } from "./token-server.ts";
 
 export type FleetOptions = {
   /** How long to wait for a server to come back when all are gone; default ten minutes. */

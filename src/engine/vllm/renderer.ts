@@ -16,7 +16,7 @@ import type { ChatFolder, ChatRenderer } from "../../model/chat.ts";
 import { EngineError } from "../errors.ts";
 import { decodeFeatures } from "../features.ts";
 import { ServerLost, ServerRefused } from "./http.ts";
-import type { Rendered } from "./server.ts";
+import type { Rendered } from "./vllm-wire.ts";
 
 /** Something with a render route. */
 export type RenderServer = {

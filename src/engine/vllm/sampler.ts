@@ -1,6 +1,6 @@
 /**
- * A `Sampler` whose ids are drawn by inference servers. Scores come from the learner's own snapshot of the same weights: servers neither mask vision
- * ids nor temper what they say of a prompt.
+ * A `Sampler` on inference servers. Scores come from the learner's own snapshot of the same weights: servers neither mask vision ids nor apply the
+ * temperature to log-probabilities of a prompt.
  */
 import type { Features, ImageSpan, ModelInput } from "../../core/model-input.ts";
 import type { ImageProcessor } from "../../model/image-processor.ts";
@@ -8,11 +8,11 @@ import type { Datum, OnToken, Sample, SampleContext, Sampler, SamplingParams, Sc
 import { EngineError } from "../errors.ts";
 import { processedFeatures } from "../features.ts";
 import type { Fleet, Weights } from "./fleet.ts";
-import type { Drawn, Generated, Picture } from "./server.ts";
+import type { Drawn, Generated, PromptImage } from "./token-server.ts";
 
 export type VllmSamplerParts = {
   readonly fleet: Fleet;
-  /** What answers; newer ones where weights are swapped in place. */
+  /** The weights that answer; the newest where they are swapped in place. */
   readonly weights: () => Weights;
   readonly own: Sampler;
   readonly processor: ImageProcessor;
@@ -33,31 +33,26 @@ export class VllmSampler implements Sampler {
   async sample(prompt: ModelInput, params: SamplingParams, context: SampleContext): Promise<Sample> {
     if (this.#closed) throw new EngineError(`The sampler of version ${this.version} is closed. Publish another.`);
     if (params.rawLogprobs)
-      throw new EngineError("A vLLM server says one kind of log-probability: leave rawLogprobs out.");
-    const images = prompt.images.map((span) => this.#picture(span));
+      throw new EngineError("A vLLM server reports one kind of log-probability: leave rawLogprobs out.");
+    const images = prompt.images.map((span) => this.#image(span));
     const { onToken } = context;
     context.onSeen?.();
     const parts: Generated[] = [];
     let ids: readonly number[] = [...prompt.ids];
     let left = params.maxTokens;
-    // A sample that somebody stopped goes on where it was.
+    // A sample that was stopped continues where it was.
     while (true) {
       const answer = await this.#parts.fleet.generate(
         {
+          ...params,
           ids,
           images,
           maxTokens: left,
-          temperature: params.temperature,
           seed: params.seed + parts.length,
           stopIds: params.stopIds ?? [],
           bannedIds: this.#parts.visionIds,
           session: context.sequence,
-          ...(params.topK !== undefined && { topK: params.topK }),
-          ...(params.topP !== undefined && { topP: params.topP }),
-          ...(params.minP !== undefined && { minP: params.minP }),
-          ...(params.stopStrings && { stopStrings: params.stopStrings }),
-          ...(params.topLogprobs !== undefined && { topLogprobs: params.topLogprobs }),
-          ...(params.promptLogprobs && parts.length === 0 && { promptLogprobs: true }),
+          promptLogprobs: params.promptLogprobs === true && parts.length === 0,
           ...(context.signal && { signal: context.signal }),
           ...(onToken && { onPart: (part: Drawn) => tellTokens(part, params, onToken) }),
         },
@@ -103,8 +98,8 @@ export class VllmSampler implements Sampler {
     };
   }
 
-  /** Its pixels are processed when a server takes them processed. */
-  #picture(span: ImageSpan): Picture {
+  /** Processed only where the server takes features. */
+  #image(span: ImageSpan): PromptImage {
     const featuresOf = () => span.features ?? this.#features(span);
     return {
       start: span.start,
@@ -116,7 +111,7 @@ export class VllmSampler implements Sampler {
     };
   }
 
-  /** A picture that no server rendered: our own processor's numbers. */
+  /** For an image that no server rendered. */
   #features({ image }: ImageSpan): Features {
     const known = made.get(image);
     if (known !== undefined) return known;
@@ -133,7 +128,7 @@ function tellTokens({ ids, logprobs, topLogprobs }: Drawn, params: SamplingParam
 
 const made = new WeakMap<object, Features>();
 
-/** The last id may end the reply though it is also the last that was allowed. */
+/** The last id that fits may also be one that ends the reply. */
 function reasonOf(ids: Int32Array, { stopIds = [] }: SamplingParams): Sample["stopReason"] {
   return stopIds.includes(ids.at(-1) ?? -1) ? "stop" : "length";
 }

@@ -11,8 +11,9 @@ import { EngineLost } from "../errors.ts";
 import { Fleet, type Weights } from "./fleet.ts";
 import { HttpClient, ServerLost, ServerRefused } from "./http.ts";
 import { VllmSampler } from "./sampler.ts";
-import { type Drawn, type GenerateRequest, type Picture, VllmServer } from "./server.ts";
+import { VllmServer } from "./server.ts";
 import { streamOf, TestServer } from "./test-server.ts";
+import type { Drawn, GenerateRequest, PromptImage } from "./token-server.ts";
 
 const golden = (name: string) =>
   JSON.parse(readFileSync(new URL(`golden/${name}.json`, import.meta.url), "utf8")) as {
@@ -64,7 +65,7 @@ const OWN: Sampler = {
 };
 const NO_PICTURES = {} as ImageProcessor;
 
-const picture = (hash: string): Picture => ({
+const picture = (hash: string): PromptImage => ({
   start: 0,
   length: 1,
   image: new Image(1, 1, new Uint8Array(3)),

@@ -6,8 +6,8 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { Image } from "../../core/image.ts";
 import { decodePng } from "../../images/png.ts";
 import { Fleet, type Weights } from "./fleet.ts";
-import type { GenerateRequest } from "./server.ts";
 import { SglangServer } from "./sglang.ts";
+import type { GenerateRequest } from "./token-server.ts";
 
 const { body: RECORDED } = JSON.parse(
   readFileSync(new URL("golden/sglang_generate.json", import.meta.url), "utf8"),

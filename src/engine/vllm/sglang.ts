@@ -1,26 +1,29 @@
 /**
- * One SGLang server behind the same seam. Written from SGLang's documentation and tested on bodies in its form; no SGLang server was run by this project.
+ * One SGLang server behind the same seam, written from SGLang's documentation and tested on bodies in its form. This project never ran an SGLang server.
  *
- * What differs from vLLM: there is no render route, so ids come from the model folder. Pictures travel as PNG and are processed over there. Prompts with
- * pictures are turned into text and back there, so ids that no tokenizer would choose may come out as others: an answer to a prompt of another length is
- * refused. An answer names one version, so running requests are stopped when weights change, and go on as new ones.
+ * Differences from vLLM: there is no render route, so the model folder makes the ids. Images travel as PNG and the server processes them. It turns prompts
+ * with images into text and back, which may change ids that no tokenizer would choose: we refuse an answer to a prompt of another length. An answer names
+ * one version, so running requests are stopped when weights change, and continue as new ones.
  */
 import { z } from "zod";
 import type { Image } from "../../core/image.ts";
 import { pngDataUri } from "../../images/openai.ts";
 import type { TopLogprob } from "../engine.ts";
 import { EngineError } from "../errors.ts";
-import { HttpClient, readAnswer, ServerRefused } from "./http.ts";
-import type { Generated, GenerateRequest, Probe, ServerOptions, TokenServer } from "./server.ts";
+import { ServerRefused } from "./http.ts";
+import {
+  finishOf,
+  type Generated,
+  type GenerateRequest,
+  PROBE_MS,
+  type Probe,
+  ServerClient,
+  type ServerOptions,
+  sharedParams,
+  type TokenServer,
+} from "./token-server.ts";
 
-const CONTROL_MS = 600_000;
-const PROBE_MS = 120_000;
-const BAN = -100;
-
-const models = z.looseObject({
-  data: z.array(z.looseObject({ id: z.string(), max_model_len: z.number().nullish() })).min(1),
-});
-/** Log-probability, id, and its text where that was asked for. */
+/** Log-probability, id, and its text where the request asked for it. */
 const scored = z.union([
   z.tuple([z.number().nullable(), z.int()]),
   z.tuple([z.number().nullable(), z.int(), z.unknown()]),
@@ -40,31 +43,24 @@ const done = z.looseObject({ success: z.boolean(), message: z.string().nullish()
 
 export class SglangServer implements TokenServer {
   readonly url: string;
-  readonly #http: HttpClient;
-  readonly #timeoutMs: number;
+  readonly #client: ServerClient;
 
-  constructor(url: string, { concurrency = 256, timeoutMs = 3_600_000, key }: ServerOptions = {}) {
-    this.#http = new HttpClient(url, { concurrency, ...(key !== undefined && { key }) });
-    this.url = this.#http.url;
-    this.#timeoutMs = timeoutMs;
+  constructor(url: string, options: ServerOptions = {}) {
+    this.#client = new ServerClient("SGLang", url, options);
+    this.url = this.#client.url;
   }
 
   async probe(): Promise<Probe> {
     const timeoutMs = PROBE_MS;
-    const [listed, info] = await Promise.all([
-      this.#http.get("/v1/models", { timeoutMs }),
-      this.#http.get("/get_server_info", { timeoutMs }) as Promise<{ version?: string }>,
+    const [listed, { version = "unknown" }] = await Promise.all([
+      this.#client.listed(),
+      this.#client.http.get("/get_server_info", { timeoutMs }) as Promise<{ version?: string }>,
     ]);
-    const [first] = this.#read(models, listed).data;
     await this.#checkLogprobs();
-    return {
-      model: first?.id as string,
-      version: info.version ?? "unknown",
-      contextTokens: first?.max_model_len ?? Number.POSITIVE_INFINITY,
-    };
+    return { ...listed, version };
   }
 
-  /** At temperature 2 the likeliest two are half as far apart, unless the server reports what it had before temperature. */
+  /** At temperature 2 the two likeliest ids are half as far apart, unless the server reports values from before temperature. */
   async #checkLogprobs(): Promise<void> {
     const apart = async (temperature: number) => {
       const { topLogprobs } = await this.generate({
@@ -84,15 +80,12 @@ export class SglangServer implements TokenServer {
     const [plain, tempered] = [await apart(1), await apart(2)];
     if (plain === 0 || Math.abs(tempered / plain - 0.5) < 0.25) return;
     throw new EngineError(
-      `${this.url} reports log-probabilities of another distribution than it samples from. Start it without SGLANG_RETURN_ORIGINAL_LOGPROB.`,
+      `${this.url} reports log-probabilities that do not describe the distribution it samples from. Start it without SGLANG_RETURN_ORIGINAL_LOGPROB.`,
     );
   }
 
-  async healthy(): Promise<boolean> {
-    return this.#http.get("/health", { timeoutMs: 5000 }).then(
-      () => true,
-      () => false,
-    );
+  healthy(): Promise<boolean> {
+    return this.#client.healthy();
   }
 
   async generate(request: GenerateRequest): Promise<Generated> {
@@ -106,8 +99,8 @@ export class SglangServer implements TokenServer {
       top_logprobs_num: request.topLogprobs ?? 0,
       ...(request.adapter !== undefined && { lora_path: request.adapter }),
     };
-    const answer = await this.#http.post("/generate", body, {
-      timeoutMs: this.#timeoutMs,
+    const answer = await this.#client.http.post("/generate", body, {
+      timeoutMs: this.#client.timeoutMs,
       ...(signal && { signal }),
     });
     const drawn = this.#readGenerated(answer, request);
@@ -116,22 +109,21 @@ export class SglangServer implements TokenServer {
   }
 
   #readGenerated(answer: unknown, request: GenerateRequest): Generated {
-    const { output_ids: ids, meta_info: meta } = this.#read(generated, answer);
+    const { output_ids: ids, meta_info: meta } = this.#client.read(generated, answer);
     if (meta.prompt_tokens !== request.ids.length) {
       throw new EngineError(
-        `${this.url} made ${meta.prompt_tokens} ids of a prompt of ${request.ids.length}: it processes pictures in another way than the model folder, or it tokenized a reply anew.`,
+        `${this.url} made ${meta.prompt_tokens} ids of a prompt of ${request.ids.length}: it processes images in another way than the model folder, or it tokenized a reply again.`,
       );
     }
     const content = (meta.output_token_logprobs ?? []).map(entryOf);
     if (content.length !== ids.length || content.some(({ id }, i) => id !== ids[i])) {
-      throw new EngineError(`${this.url} gave ${ids.length} ids and log-probabilities of other ones.`);
+      throw new EngineError(`${this.url} sent ${ids.length} ids and log-probabilities of other ones.`);
     }
-    const reason = meta.finish_reason?.type;
     return {
       ids,
       logprobs: content.map(({ logprob }) => logprob),
       versions: ids.map(() => meta.weight_version ?? ""),
-      finish: reason === "length" || reason === "abort" ? reason : "stop",
+      finish: finishOf(meta.finish_reason?.type),
       topLogprobs: ids.map((_, i) => (meta.output_top_logprobs?.[i] ?? []).map(entryOf)),
       ...(request.promptLogprobs && {
         promptLogprobs: Float32Array.from(meta.input_token_logprobs ?? [], (entry) => entryOf(entry).logprob),
@@ -140,11 +132,11 @@ export class SglangServer implements TokenServer {
   }
 
   async load(folder: string, version: string): Promise<void> {
-    await this.#control("/pause_generation", { mode: "abort" });
+    await this.#client.control("/pause_generation", { mode: "abort" });
     try {
       await this.#must("/update_weights_from_disk", { model_path: folder, weight_version: version, flush_cache: true });
     } finally {
-      await this.#control("/continue_generation");
+      await this.#client.control("/continue_generation");
     }
   }
 
@@ -156,55 +148,36 @@ export class SglangServer implements TokenServer {
     await this.#must("/unload_lora_adapter", { lora_name: name });
   }
 
-  /** Nothing may run meanwhile: what does is stopped, and goes on as a new request. */
+  /** Stops running requests; they continue as new ones. */
   async sleep(): Promise<void> {
-    await this.#control("/pause_generation", { mode: "abort" });
-    await this.#control("/release_memory_occupation", { tags: ["kv_cache", "weights"] });
+    await this.#client.control("/pause_generation", { mode: "abort" });
+    await this.#client.control("/release_memory_occupation", { tags: ["kv_cache", "weights"] });
   }
 
   async wake(): Promise<void> {
-    await this.#control("/resume_memory_occupation", { tags: ["kv_cache", "weights"] });
-    await this.#control("/continue_generation");
+    await this.#client.control("/resume_memory_occupation", { tags: ["kv_cache", "weights"] });
+    await this.#client.control("/continue_generation");
   }
 
   close(): void {
-    this.#http.close();
+    this.#client.http.close();
   }
 
-  #control(path: string, body: unknown = {}): Promise<unknown> {
-    return this.#http.post(path, body, { timeoutMs: CONTROL_MS, control: true });
-  }
-
-  /** These say in a good answer that they failed. */
+  /** These routes report failures with status 200. */
   async #must(path: string, body: unknown): Promise<void> {
-    const { success, message } = this.#read(done, await this.#control(path, body));
+    const { success, message } = this.#client.read(done, await this.#client.control(path, body));
     if (!success) throw new ServerRefused(`${this.url}${path}`, 500, JSON.stringify({ message }));
-  }
-
-  #read<T>(schema: z.ZodType<T>, answer: unknown): T {
-    return readAnswer(schema, answer, this.url, "SGLang");
   }
 }
 
 function samplingParams(request: GenerateRequest): Record<string, unknown> {
   return {
-    n: 1,
+    ...sharedParams(request),
     max_new_tokens: request.maxTokens,
-    temperature: request.temperature,
-    top_p: request.topP ?? 1,
     top_k: request.topK ?? -1,
-    min_p: request.minP ?? 0,
-    // Heard by servers that run with --enable-deterministic-inference.
+    // Used by servers that run with --enable-deterministic-inference.
     sampling_seed: request.seed,
-    // The model's own end-of-text ids are ours to name.
-    ignore_eos: true,
-    stop_token_ids: request.stopIds,
-    ...(request.stopStrings?.length && { stop: request.stopStrings }),
     no_stop_trim: true,
-    skip_special_tokens: false,
-    ...(request.bannedIds.length > 0 && {
-      logit_bias: Object.fromEntries(request.bannedIds.map((id) => [String(id), BAN])),
-    }),
   };
 }
 
