@@ -15,7 +15,7 @@ import { NumpyRandom } from "../src/core/random-numpy.ts";
 import { packageFolder } from "../src/engine/torch/environment.ts";
 import { packParcel } from "../src/envs/remote-wire.ts";
 import { assail, hostile, mutate, pngOf, renderedPicture } from "../src/serve/test-fuzz.ts";
-import { Writer } from "../src/tinker/wire.ts";
+import { Writer } from "../src/tinker/protobuf.ts";
 
 const KEY = "a-key-that-is-long-enough";
 const MIB = 1024 * 1024;

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Image } from "../core/image.ts";
 import { encodePng, pngDataUri } from "../images/index.ts";
 import { loadChat } from "../model/chat.ts";
-import { Writer } from "../tinker/wire.ts";
+import { Writer } from "../tinker/protobuf.ts";
 import { Desk } from "./desk.ts";
 import { pngOf } from "./test-fuzz.ts";
 import { type Served, serveTiny } from "./test-serve.ts";

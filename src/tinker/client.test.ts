@@ -7,9 +7,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Image } from "../core/image.ts";
 import { encodePng } from "../images/png.ts";
 import { type Served, serveTiny } from "../serve/test-serve.ts";
-import { decodeForwardBackward, encodeForwardBackward, encodeSamples } from "../serve/tinker/messages.ts";
-import { decodeOutput, decodeSamples, encodeBatch } from "./codec.ts";
 import { APIStatusError, type Datum, ModelInput, RequestFailedError, RestClient, ServiceClient } from "./index.ts";
+import { decodeBatch, decodeOutput, decodeSamples, encodeBatch, encodeOutput, encodeSamples } from "./messages.ts";
 
 const KEY = "tml-a-key-of-24-characters";
 const picture = encodePng(
@@ -304,17 +303,17 @@ describe("the codec", () => {
             loss_fn_config: { clip_low_threshold: 0.5, loss_id: "x" },
             forward_only: only,
           };
-          const read = decodeForwardBackward(encodeBatch(batch));
-          expect(read).toMatchObject({ modelId: "a:train:0", seqId: tokens.length, loss: "ppo", forwardOnly: only });
-          expect(read.config).toEqual(batch.loss_fn_config);
+          const read = decodeBatch(encodeBatch(batch));
+          const { data: _, ...rest } = batch;
+          expect(read).toMatchObject(rest);
           const [text, seen] = read.data[0]!.chunks;
-          expect(text).toEqual({ type: "text", ids: Int32Array.from(tokens) });
-          expect(seen).toMatchObject({ type: "image", ...(expected !== null && { expected }) });
+          expect(text).toEqual({ type: "encoded_text", tokens: Int32Array.from(tokens) });
+          expect(seen).toMatchObject({ type: "image", ...(expected !== null && { expected_tokens: expected }) });
           expect(read.data[0]!.inputs.get("target_tokens")).toEqual({
-            values: Float64Array.from(tokens),
+            data: Float64Array.from(tokens),
             shape: [tokens.length],
           });
-          expect(read.data[0]!.inputs.get("weights")?.values[0]).toBe(weight);
+          expect(read.data[0]!.inputs.get("weights")?.data[0]).toBe(weight);
         },
       ),
     );
@@ -323,7 +322,7 @@ describe("the codec", () => {
   test("what a server writes is what a client reads", () => {
     const logprobs = [Float32Array.of(-1, -2), Float32Array.of(-3), Float32Array.of(-4, -5, -6, -7)];
     const outputs = logprobs.map((found, i) => ({ logprobs: found, columns: i === 2 ? 2 : 0 }));
-    const output = decodeOutput(encodeForwardBackward(outputs, { "loss:sum": 0.1 }));
+    const output = decodeOutput(encodeOutput(outputs, { "loss:sum": 0.1 }));
     expect(output.loss_fn_outputs.map(({ logprobs }) => [logprobs?.data, logprobs?.shape])).toEqual([
       [logprobs[0], [2]],
       [logprobs[1], [1]],
@@ -335,7 +334,13 @@ describe("the codec", () => {
       encodeSamples([{ stop: "length", ids: [1, 2], logprobs: [-0.5, -0.25], top }], 2, {
         prompt: Float32Array.of(Number.NaN, -2),
         topCount: 0,
-        targets: { values: Float32Array.of(-1), shape: [2, 8], sparse: { starts: [0, 0, 1], columns: [3] } },
+        targets: {
+          data: Float32Array.of(-1),
+          dtype: "float32",
+          shape: [2, 8],
+          sparse_crow_indices: [0, 0, 1],
+          sparse_col_indices: [3],
+        },
       }),
     );
     expect(samples).toEqual({

@@ -1,6 +1,7 @@
 /** Weights as they were when they were saved, to sample from and to score with. */
-import { decodeSamples, inputJson, readSamplesJson } from "./codec.ts";
 import { APIStatusError, TinkerError } from "./errors.ts";
+import { inputJson, readSamplesJson } from "./json.ts";
+import { decodeSamples } from "./messages.ts";
 import type { Session } from "./session.ts";
 import type { ModelInput, SampleOptions, SampleResponse, SamplingParams } from "./types.ts";
 

@@ -1,7 +1,7 @@
 /** One session at a server, kept alive by a heartbeat: its models and samplers are counted here. */
-import { encodeBatch } from "./codec.ts";
 import { type Connection, SDK_VERSION } from "./connection.ts";
 import { APIStatusError, TinkerError } from "./errors.ts";
+import { encodeBatch } from "./messages.ts";
 import { SamplingClient } from "./sampling-client.ts";
 import type { UserMetadata } from "./types.ts";
 

@@ -3,9 +3,10 @@
  * call `forwardBackward` and `optimStep` together, then await both.
  */
 import { DataError } from "../core/errors.ts";
-import { type Batch, batchJson, decodeOutput, encodeBatch, readOutputJson } from "./codec.ts";
 import type { Retrieved } from "./connection.ts";
 import { TinkerError } from "./errors.ts";
+import { batchJson, readOutputJson } from "./json.ts";
+import { type Batch, decodeOutput, encodeBatch } from "./messages.ts";
 import type { SamplingClient } from "./sampling-client.ts";
 import type { Session } from "./session.ts";
 import {
@@ -226,13 +227,13 @@ function withWeights({ model_input, loss_fn_inputs: { target_tokens } }: Datum, 
 }
 
 /** As many datums as a request may have, and no more bytes, but at least one datum. */
-function inChunks(data: readonly Datum[], mostDatums: number, mostBytes: number): Datum[][] {
+function inChunks(data: readonly Datum[], maxDatums: number, maxBytes: number): Datum[][] {
   const chunks: Datum[][] = [];
   let size = 0;
   for (const datum of data) {
     const bytes = sizeOf(datum);
     const last = chunks.at(-1);
-    if (last === undefined || last.length >= mostDatums || size + bytes > mostBytes) {
+    if (last === undefined || last.length >= maxDatums || size + bytes > maxBytes) {
       chunks.push([datum]);
       size = bytes;
     } else {

@@ -8,6 +8,7 @@ import { dirname, join, relative, sep } from "node:path";
 import { ConfigError, DataError } from "../../core/errors.ts";
 import type { JsonObject } from "../../core/json.ts";
 import { lockFolder } from "../../run/lock.ts";
+import type { ReceivedBatch } from "../../tinker/messages.ts";
 
 type Value = string | number | bigint | Uint8Array | null;
 type Statement = {
@@ -47,6 +48,8 @@ export type OperationRow = {
   body: Uint8Array;
   /** Of what must not be done again: JSON as text, protobuf as bytes. */
   outcome: string | Uint8Array | null;
+  /** The body of `forward_backward`, where the request has just been decoded. */
+  batch?: ReceivedBatch;
 };
 export type SamplerRow = {
   id: string;

@@ -1,17 +1,17 @@
 /**
- * From Tinker's losses to ours: sums over positions, nothing averaged. Targets come shifted by the client. A position whose target is a picture's
+ * From Tinker's losses to ours: sums over positions, nothing averaged. Targets come shifted by the client. A position whose target is a image
  * placeholder has no log-probability (0 is reported). Several targets a position are as many datums with the same input: the sum is the same.
  */
 import { DataError } from "../../core/errors.ts";
 import type { ModelInput } from "../../core/model-input.ts";
 import type { Datum } from "../../engine/engine.ts";
 import type { PolicyLoss } from "../../engine/losses.ts";
-import type { ForwardBackwardRequest, WireTensor } from "./messages.ts";
+import { denseValues, type ReceivedTensor } from "../../tinker/messages.ts";
+import type { LossFnConfig } from "../../tinker/types.ts";
 
 const MAX_TARGETS = 64;
-type Config = ForwardBackwardRequest["config"];
 
-const LOSSES: Readonly<Record<string, (config: Config) => PolicyLoss>> = {
+const LOSSES: Readonly<Record<string, (config: LossFnConfig) => PolicyLoss>> = {
   cross_entropy: () => ({ name: "cross-entropy" }),
   importance_sampling: () => ({ name: "importance-sampling" }),
   ppo: (config) => ({ name: "ppo", ...bounds(config, 0.8, 1.2) }),
@@ -24,7 +24,7 @@ const LOSSES: Readonly<Record<string, (config: Config) => PolicyLoss>> = {
 };
 const KEYS = new Set(["clip_low_threshold", "clip_high_threshold", "beta"]);
 
-export function lossOf(name: string, config: Config): PolicyLoss {
+export function lossOf(name: string, config: LossFnConfig): PolicyLoss {
   const make = Object.hasOwn(LOSSES, name) ? LOSSES[name] : undefined;
   if (make === undefined)
     throw new DataError(`There is no loss "${name}" here; there are ${Object.keys(LOSSES).join(", ")}.`);
@@ -33,7 +33,7 @@ export function lossOf(name: string, config: Config): PolicyLoss {
   return make(config);
 }
 
-function bounds(config: Config, low: number, high: number) {
+function bounds(config: LossFnConfig, low: number, high: number) {
   const read = (key: string, usual: number) => {
     const value = config[key] ?? usual;
     if (typeof value !== "number") throw new DataError(`loss_fn_config ${key} is a number.`);
@@ -50,13 +50,13 @@ export type Expanded = {
 
 export function expandDatum(
   input: ModelInput,
-  inputs: ReadonlyMap<string, WireTensor>,
+  inputs: ReadonlyMap<string, ReceivedTensor>,
   loss: PolicyLoss,
   vision: ReadonlySet<number>,
 ): Expanded {
   const { length } = input.ids;
-  const tensor = (name: string): WireTensor | undefined => inputs.get(name);
-  const targets = tensor("target_tokens");
+  const dense = new Map([...inputs].map(([name, tensor]) => [name, { ...tensor, data: denseValues(tensor) }]));
+  const targets = dense.get("target_tokens");
   if (targets === undefined) throw new DataError("A datum needs target_tokens in its loss_fn_inputs.");
   const columns = targets.shape.length === 2 ? (targets.shape[1] as number) : 0;
   if (targets.shape.length > 2 || targets.shape[0] !== length) {
@@ -68,11 +68,11 @@ export function expandDatum(
   }
   const wide = Math.max(columns, 1);
   const column = (name: string, k: number): Float32Array | undefined => {
-    const found = tensor(name);
+    const found = dense.get(name);
     if (found === undefined) return undefined;
-    if (found.values.length !== length * wide)
+    if (found.data.length !== length * wide)
       throw new DataError(`${name} is [${found.shape}] and should be as target_tokens.`);
-    return Float32Array.from({ length }, (_, i) => found.values[i * wide + k] as number);
+    return Float32Array.from({ length }, (_, i) => found.data[i * wide + k] as number);
   };
   const need = (name: string, k: number): Float32Array => {
     const found = column(name, k);
@@ -81,7 +81,7 @@ export function expandDatum(
   };
   const datums = Array.from({ length: wide }, (_, k): Datum => {
     const ids = Int32Array.from({ length }, (_, i) => {
-      const id = targets.values[i * wide + k] as number;
+      const id = targets.data[i * wide + k] as number;
       return vision.has(id) ? -1 : id;
     });
     if (loss.name === "cross-entropy") {

@@ -6,6 +6,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { HttpError } from "../../http/errors.ts";
 import { json } from "../../http/responses.ts";
+import type { ReceivedBatch } from "../../tinker/messages.ts";
 import { findModel } from "./find.ts";
 import { Futures, failure, type Outcome } from "./futures.ts";
 import { type ModelRow, now, type OperationRow } from "./journal.ts";
@@ -42,7 +43,7 @@ export class Models {
   }
 
   /** Accepted once, however often it is sent. */
-  submit(kind: string, model: string, seq: string | null, body: Uint8Array): Response {
+  submit(kind: string, model: string, seq: string | null, body: Uint8Array, batch?: ReceivedBatch): Response {
     const { journal } = this.#shop;
     const opening = this.#model(model);
     const digest = createHash("sha256").update(kind).update(body).digest("hex");
@@ -72,7 +73,7 @@ export class Models {
     ) ?? { position: 0 };
     this.#pendingBytes += body.length;
     const work = opening.then(
-      (trained) => trained.run({ position, request, model, kind, body, outcome: null }),
+      (trained) => trained.run({ position, request, model, kind, body, outcome: null, ...(batch && { batch }) }),
       (error) => {
         // Told once, it stays so: whoever opens the model later must not do what a client believes undone.
         const outcome = failure(error);

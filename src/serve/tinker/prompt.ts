@@ -5,22 +5,22 @@ import type { Image } from "../../core/image.ts";
 import type { ModelInput } from "../../core/model-input.ts";
 import type { ChatFolder } from "../../model/chat.ts";
 import { standIn } from "../../model/image-processor.ts";
+import type { InputChunk } from "../../tinker/messages.ts";
 import type { Desk } from "../desk.ts";
-import type { WireChunk } from "./messages.ts";
 
 /** A frame comes turn after turn, and again to be learned from. Those used last are last. */
-const pictures = new Map<string, Image>();
+const frames = new Map<string, Image>();
 const MAX_BYTES = 64 * 1024 * 1024;
 /** Of the distinct images of one batch, as the model sees them: 128 megapixels. */
 const MAX_IMAGE_BYTES = 3 * 128 * 1024 * 1024;
 let bytes = 0;
 
 function remember(key: string, image: Image): void {
-  if (!pictures.delete(key)) bytes += image.data.length;
-  pictures.set(key, image);
-  for (const [oldest, { data }] of pictures) {
+  if (!frames.delete(key)) bytes += image.data.length;
+  frames.set(key, image);
+  for (const [oldest, { data }] of frames) {
     if (bytes <= MAX_BYTES) break;
-    pictures.delete(oldest);
+    frames.delete(oldest);
     bytes -= data.length;
   }
 }
@@ -35,7 +35,7 @@ type Outline = { readonly ids: Int32Array; readonly places: readonly Place[] };
 
 /** Lengths and headers of all are checked before one image is decoded. */
 export async function promptsOf(
-  lists: readonly (readonly WireChunk[])[],
+  lists: readonly (readonly InputChunk[])[],
   shop: PromptShop,
   signal?: AbortSignal,
 ): Promise<Prompts> {
@@ -49,7 +49,7 @@ export async function promptsOf(
   }
   const found = new Map<string, Image>();
   for (const key of files.keys()) {
-    const known = pictures.get(key);
+    const known = frames.get(key);
     if (known !== undefined) found.set(key, known);
   }
   const missing = [...files].filter(([key]) => !found.has(key));
@@ -69,7 +69,7 @@ export async function promptsOf(
 }
 
 function outline(
-  chunks: readonly WireChunk[],
+  chunks: readonly InputChunk[],
   { chat: { processor, ids: names, vocabSize }, desk, contextTokens }: PromptShop,
   files: Map<string, Uint8Array>,
 ): Outline {
@@ -80,9 +80,9 @@ function outline(
     throw new DataError(`A model_input has ${ids.length + more} tokens or more; the context has ${contextTokens}.`);
   };
   for (const chunk of chunks) {
-    if (chunk.type === "text") {
-      checkRoom(chunk.ids.length);
-      for (const id of chunk.ids) {
+    if (chunk.type === "encoded_text") {
+      checkRoom(chunk.tokens.length);
+      for (const id of Array.from(chunk.tokens)) {
         if (!(id >= 0 && id < vocabSize) || id === names.imageToken) {
           throw new DataError(
             `Token ${id} is no text of a vocabulary of ${vocabSize}; images are chunks of their own.`,
@@ -94,8 +94,9 @@ function outline(
     }
     const { width, height } = desk.size(chunk.data);
     const length = processor.tokenCount(standIn(width, height));
-    if (chunk.expected !== undefined && chunk.expected !== length) {
-      throw new DataError(`An image was expected to take ${chunk.expected} tokens, but it takes ${length}.`);
+    const { expected_tokens: expected = length } = chunk;
+    if (expected !== length) {
+      throw new DataError(`An image was expected to take ${expected} tokens, but it takes ${length}.`);
     }
     checkRoom(length);
     const key = createHash("sha256").update(chunk.data).digest("base64");

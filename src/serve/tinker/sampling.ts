@@ -7,9 +7,10 @@ import type { Datum, Sample, SampleContext, Sampler, SamplingParams, TopLogprob 
 import { HttpError } from "../../http/errors.ts";
 import type { ChatFolder } from "../../model/chat.ts";
 import { visionIds } from "../../model/vision-ids.ts";
+import { encodeSamples } from "../../tinker/messages.ts";
+import type { TensorData } from "../../tinker/types.ts";
 import { MAX_STOPS } from "../../wire/sampling.ts";
 import type { Outcome } from "./futures.ts";
-import { encodeSamples, type TargetScores } from "./messages.ts";
 import { type PromptShop, promptsOf } from "./prompt.ts";
 import { type SampleRequest, seedOf, type TargetTensor } from "./schemas.ts";
 import type { Sequences } from "./sequences.ts";
@@ -26,11 +27,11 @@ export async function prepare(request: SampleRequest, shop: PromptShop): Promise
     [
       request.prompt.chunks.map((chunk) =>
         chunk.type === "encoded_text"
-          ? { type: "text", ids: Int32Array.from(chunk.tokens) }
+          ? { type: "encoded_text", tokens: Int32Array.from(chunk.tokens) }
           : {
               type: "image",
               data: Buffer.from(chunk.data, "base64"),
-              ...(typeof chunk.expected_tokens === "number" && { expected: chunk.expected_tokens }),
+              ...(typeof chunk.expected_tokens === "number" && { expected_tokens: chunk.expected_tokens }),
             },
       ),
     ],
@@ -183,7 +184,7 @@ async function scoreTargets(
   input: ModelInput,
   asked: TargetTensor,
   chat: ChatFolder,
-): Promise<TargetScores> {
+): Promise<TensorData> {
   const { shape, data, sparse_crow_indices: starts, sparse_col_indices: columns } = asked;
   const [rows = 0, width = 1] = shape;
   const sparse = starts && columns ? { starts, columns } : undefined;
@@ -212,7 +213,12 @@ async function scoreTargets(
     for (let cell = from(row); cell < from(row + 1); cell++)
       values[cell] = scores[cell - from(row)]?.logprobs[row] ?? 0;
   }
-  return { values, shape, ...(sparse && { sparse }) };
+  return {
+    data: values,
+    dtype: "float32",
+    shape,
+    ...(sparse && { sparse_crow_indices: sparse.starts, sparse_col_indices: sparse.columns }),
+  };
 }
 
 /** NaN for the first and before the last `last`; 0 at pictures, which nothing predicts. */

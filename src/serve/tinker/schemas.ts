@@ -4,10 +4,11 @@ import { z } from "zod";
 import { HttpError } from "../../http/errors.ts";
 import { readJsonText } from "../../http/limits.ts";
 import type { HttpRequest } from "../../http/request.ts";
+import { ADAM_DEFAULTS } from "../../tinker/types.ts";
 import { integers, texts } from "../../wire/errors.ts";
 
 /** The most bytes of a body of JSON; batches are protobuf. */
-const MAX_JSON = 64 * 1024 * 1024;
+const MAX_JSON_BYTES = 64 * 1024 * 1024;
 const text = z.string();
 const seq = z.union([z.int(), text]).nullish();
 /** Whole numbers beyond 2⁵³ arrive as text (see `parseJson`). */
@@ -40,11 +41,11 @@ export const createModel = z.looseObject({
 });
 const adam = z.looseObject({
   learning_rate: z.number().min(0),
-  beta1: z.number().default(0.9),
-  beta2: z.number().default(0.95),
-  eps: z.number().default(1e-12),
-  weight_decay: z.number().default(0),
-  grad_clip_norm: z.number().default(0),
+  beta1: z.number().default(ADAM_DEFAULTS.beta1),
+  beta2: z.number().default(ADAM_DEFAULTS.beta2),
+  eps: z.number().default(ADAM_DEFAULTS.eps),
+  weight_decay: z.number().default(ADAM_DEFAULTS.weight_decay),
+  grad_clip_norm: z.number().default(ADAM_DEFAULTS.grad_clip_norm),
 });
 export const optimStep = z.looseObject({
   model_id: text,
@@ -145,7 +146,7 @@ export function seedOf(seed: number | string): number {
 }
 
 export async function readJson<S extends z.ZodType>(request: HttpRequest, schema: S): Promise<z.output<S>> {
-  const body = await readJsonText(request, { bytes: MAX_JSON });
+  const body = await readJsonText(request, { bytes: MAX_JSON_BYTES });
   let value: unknown;
   try {
     value = parseJson(body);

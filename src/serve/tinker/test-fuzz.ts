@@ -1,6 +1,6 @@
 /** For tests: requests to every route of the Tinker face, right ones with something wrong in them, as JSON and as protobuf; and what became of each. */
 import { PythonRandom } from "../../core/random-python.ts";
-import { Writer } from "../../tinker/wire.ts";
+import { Writer } from "../../tinker/protobuf.ts";
 import { serveTiny } from "../test-serve.ts";
 
 type Json = unknown;

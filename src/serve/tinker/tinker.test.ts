@@ -10,12 +10,12 @@ import { DataError } from "../../core/errors.ts";
 import { NativeEngine } from "../../engine/index.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { temporaryFolder } from "../../model/test-folder.ts";
-import { Fields, Writer } from "../../tinker/wire.ts";
+import { decodeBatch, denseValues } from "../../tinker/messages.ts";
+import { Fields, Writer } from "../../tinker/protobuf.ts";
 import { startServer } from "../server.ts";
 import { createServable } from "../test-serve.ts";
 import { Journal } from "./journal.ts";
 import { Links } from "./links.ts";
-import { decodeForwardBackward } from "./messages.ts";
 import { Listings } from "./rest.ts";
 import { parseJson } from "./schemas.ts";
 import { Sessions } from "./sessions.ts";
@@ -423,7 +423,7 @@ describe("what can't be read", () => {
 
   test("bytes of any kind are a batch or a DataError", () => {
     const whole = batch("m", 1, [40, 41, 42]);
-    expect(decodeForwardBackward(whole)).toMatchObject({ modelId: "m", seqId: 1, loss: "cross_entropy" });
+    expect(decodeBatch(whole)).toMatchObject({ model_id: "m", seq_id: 1, loss_fn: "cross_entropy" });
     const cut = fc.tuple(fc.nat(whole.length - 1), fc.nat(255)).map(([at, byte]) => {
       const bytes = whole.slice();
       bytes[at] = byte;
@@ -432,7 +432,7 @@ describe("what can't be read", () => {
     fc.assert(
       fc.property(fc.oneof(fc.uint8Array({ maxLength: 200 }), cut), (bytes) => {
         try {
-          decodeForwardBackward(bytes);
+          for (const { inputs } of decodeBatch(bytes).data) for (const tensor of inputs.values()) denseValues(tensor);
         } catch (error) {
           expect(error).toBeInstanceOf(DataError);
         }

@@ -15,12 +15,12 @@ import { segmentsOf } from "../../http/paths.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { json } from "../../http/responses.ts";
 import type { ChatFolder } from "../../model/chat.ts";
+import { decodeBatch } from "../../tinker/messages.ts";
 import { MAX_BODY_BYTES } from "../../wire/request.ts";
 import type { Desk } from "../desk.ts";
 import { findCheckpoint, findModel, findSampler, findSession } from "./find.ts";
 import { Journal, metadataText, now } from "./journal.ts";
 import { Links } from "./links.ts";
-import { decodeForwardBackward } from "./messages.ts";
 import { Models } from "./models.ts";
 import { type Call, Listings } from "./rest.ts";
 import { Samplers } from "./samplers.ts";
@@ -214,8 +214,9 @@ export class Tinker {
       throw new HttpError(400, "forward_backward takes protobuf; use an SDK of 0.23 or newer.");
     }
     const body = await readBody(request, MAX_BODY_BYTES);
-    const { modelId, seqId } = decodeForwardBackward(body);
-    return this.#models.submit("forward_backward", modelId, seqId === 0 ? null : String(seqId), body);
+    const batch = decodeBatch(body);
+    const { model_id: model, seq_id: seq } = batch;
+    return this.#models.submit("forward_backward", model, seq === 0 ? null : String(seq), body, batch);
   }
 
   #submitJson(kind: string, asked: { model_id: string; seq_id?: number | string | null | undefined }): Response {

@@ -10,6 +10,7 @@ import type { Datum, Engine, Learner, LoraSpec, OptimizerParams } from "../../en
 import { type PolicyLoss, policyLoss } from "../../engine/losses.ts";
 import type { ChatFolder } from "../../model/chat.ts";
 import { visionIds } from "../../model/vision-ids.ts";
+import { decodeBatch, encodeOutput, type ReceivedBatch } from "../../tinker/messages.ts";
 import type { Desk } from "../desk.ts";
 import { findCheckpoint } from "./find.ts";
 import { failure, type Outcome } from "./futures.ts";
@@ -24,7 +25,6 @@ import {
   safe,
 } from "./journal.ts";
 import { expandDatum, joinColumns, lossOf } from "./losses.ts";
-import { decodeForwardBackward, encodeForwardBackward, type ForwardBackwardRequest } from "./messages.ts";
 import { promptsOf } from "./prompt.ts";
 import type { Samplers } from "./samplers.ts";
 import type { LoadRequest, OptimRequest, SaveRequest } from "./schemas.ts";
@@ -136,7 +136,7 @@ export class TrainedModel {
   #work(operation: OperationRow): Promise<Outcome> {
     switch (operation.kind) {
       case "forward_backward":
-        return this.#forwardBackward(operation.body);
+        return this.#forwardBackward(operation.batch ?? decodeBatch(operation.body));
       case "optim_step":
         return this.#step(read<OptimRequest>(operation));
       case "load_weights":
@@ -146,10 +146,9 @@ export class TrainedModel {
     }
   }
 
-  async #forwardBackward(body: Uint8Array): Promise<Outcome> {
+  async #forwardBackward(request: ReceivedBatch): Promise<Outcome> {
     const { chat, desk } = this.#shop;
-    const request = decodeForwardBackward(body);
-    const loss = lossOf(request.loss, request.config);
+    const loss = lossOf(request.loss_fn, request.loss_fn_config ?? {});
     const vision = new Set(visionIds(chat.ids, chat.tokenizer.special));
     const chunks = request.data.map((datum) => datum.chunks);
     const { prompts, release } = await promptsOf(chunks, { chat, desk, contextTokens: chat.maxPositions });
@@ -162,13 +161,13 @@ export class TrainedModel {
   }
 
   async #learn(
-    request: ForwardBackwardRequest,
+    request: ReceivedBatch,
     expanded: readonly ReturnType<typeof expandDatum>[],
     loss: ReturnType<typeof lossOf>,
   ): Promise<Outcome> {
     const datums = expanded.flatMap((one) => one.datums);
     if (datums.length === 0) throw new DataError("There is no data to learn from.");
-    const report = request.forwardOnly
+    const report = request.forward_only
       ? await this.#look(datums, loss)
       : await this.#learner.forwardBackward(datums, loss);
     let at = 0;
@@ -177,7 +176,7 @@ export class TrainedModel {
       at += parts.length;
       return { logprobs, columns };
     });
-    return { protobuf: encodeForwardBackward(outputs, { "loss:sum": report.loss }) };
+    return { protobuf: encodeOutput(outputs, { "loss:sum": report.loss }) };
   }
 
   async #look(datums: readonly Datum[], loss: PolicyLoss) {

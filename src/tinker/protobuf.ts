@@ -1,4 +1,4 @@
-/** Protobuf, as much of it as the Tinker API uses: fields by number on the way in, unknown ones skipped; on the way out in order, zero values left out. */
+/** As much of protobuf as the Tinker API uses. Readers skip unknown fields; writers leave out zeros. */
 import { DataError } from "../core/errors.ts";
 
 const VARINT = 0;
@@ -6,7 +6,11 @@ const FIXED64 = 1;
 const BYTES = 2;
 const FIXED32 = 5;
 
+<<<<<<< HEAD:src/tinker/wire.ts
 /** Of a message with all that is inside it: a batch of a thousand datums has some hundred thousand. An empty one takes two bytes, and a hundred in memory. */
+=======
+/** Of a message and everything inside it. A batch of 1,000 datums has about 100,000; an empty field takes two bytes, and a hundred in memory. */
+>>>>>>> 8ac6f20 (tinker: one description of the wire's messages for client and server; a batch is decoded once):src/tinker/protobuf.ts
 const MAX_FIELDS = 2 ** 19;
 
 /** A field's raw values in the order they came. */
@@ -20,7 +24,7 @@ export class Fields {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     let at = 0;
     const need = (count: number) => {
-      if (count > bytes.length - at) throw new DataError("Protobuf: it ends too early.");
+      if (count > bytes.length - at) throw new DataError("Protobuf: the message ends too early.");
     };
     const varint = (): bigint => {
       let value = 0n;
@@ -51,7 +55,7 @@ export class Fields {
         need(length);
         value = bytes.subarray(at, at + length);
         at += length;
-      } else throw new DataError(`Protobuf: there is no wire type ${type}.`);
+      } else throw new DataError(`Protobuf: unknown wire type ${type}.`);
       const list = this.#values.get(field);
       if (list === undefined) this.#values.set(field, [value]);
       else list.push(value);
@@ -64,7 +68,7 @@ export class Fields {
 
   integer(field: number): number {
     const value = this.#values.get(field)?.at(-1) ?? 0n;
-    if (typeof value !== "bigint") throw new DataError(`Protobuf: field ${field} is no number.`);
+    if (typeof value !== "bigint") throw new DataError(`Protobuf: field ${field} is not a number.`);
     return Number(BigInt.asIntN(64, value));
   }
 
@@ -85,13 +89,13 @@ export class Fields {
 
   double(field: number): number {
     const value = this.#values.get(field)?.at(-1) ?? 0n;
-    if (typeof value !== "bigint") throw new DataError(`Protobuf: field ${field} is no number.`);
+    if (typeof value !== "bigint") throw new DataError(`Protobuf: field ${field} is not a number.`);
     return new Float64Array(BigUint64Array.of(value).buffer)[0] as number;
   }
 
   messages(field: number): Fields[] {
     return (this.#values.get(field) ?? []).map((value) => {
-      if (typeof value === "bigint") throw new DataError(`Protobuf: field ${field} is no message.`);
+      if (typeof value === "bigint") throw new DataError(`Protobuf: field ${field} is not a message.`);
       return new Fields(value, this);
     });
   }
@@ -104,7 +108,11 @@ export class Fields {
   #spend(): void {
     this.#room.left -= 1;
     if (this.#room.left < 0)
+<<<<<<< HEAD:src/tinker/wire.ts
       throw new DataError(`Protobuf: it has more than ${MAX_FIELDS} fields; send less at a time.`);
+=======
+      throw new DataError(`Protobuf: the message has more than ${MAX_FIELDS} fields; send less at a time.`);
+>>>>>>> 8ac6f20 (tinker: one description of the wire's messages for client and server; a batch is decoded once):src/tinker/protobuf.ts
   }
 
   /** Packed or one by one. */
@@ -125,7 +133,7 @@ export class Fields {
     });
   }
 
-  /** A map whose keys are text; a value that is missing is empty. */
+  /** A map with text keys; a missing value is empty. */
   map(field: number): [string, Fields][] {
     return this.messages(field).map((entry) => [entry.text(1), entry]);
   }
@@ -144,7 +152,7 @@ export class Writer {
     return this;
   }
 
-  /** Written though it be empty. */
+  /** Written even if empty. */
   bytes(field: number, value: Uint8Array): this {
     this.#tag(field, BYTES).#varint(BigInt(value.length)).#parts.push(value);
     return this;
