@@ -49,15 +49,15 @@ export async function startGym(
   };
 }
 
-/** The same replies played in Python, without any server: rewards and a digest of each picture. */
+/** The same replies played in Python, without any server: rewards and a digest of each image. */
 const DIRECT = `
 import hashlib, json, sys
 sys.path.insert(0, ${JSON.stringify(fileURLToPath(new URL("../../python", import.meta.url)))})
 import gymnasium as gym, numpy as np
-from saccade_gym import as_picture
+from gym_server.observations import as_image
 name, options, seed, actions = json.loads(sys.argv[1])
 env = gym.make(name, render_mode="rgb_array", **options)
-seen = lambda: hashlib.sha256(np.ascontiguousarray(as_picture(env.render())).tobytes()).hexdigest()
+seen = lambda: hashlib.sha256(np.ascontiguousarray(as_image(env.render())).tobytes()).hexdigest()
 env.reset(seed=seed)
 told = [[None, False, seen()]]
 for action in actions:
@@ -68,7 +68,7 @@ for action in actions:
 print(json.dumps(told))
 `;
 
-export type Told = readonly [reward: number | null, over: boolean, picture: string];
+export type Told = readonly [reward: number | null, over: boolean, image: string];
 
 export function playDirectly(name: string, options: object, seed: number, actions: readonly unknown[]): Told[] {
   const env = { ...process.env, SDL_VIDEODRIVER: "dummy" };

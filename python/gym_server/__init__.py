@@ -1,0 +1,1 @@
+"""The server behind saccade_gym.py: Gymnasium environments over HTTP."""
