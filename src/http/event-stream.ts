@@ -7,7 +7,7 @@ export type EventStreamOptions = {
   /** Milliseconds of silence after which a comment is sent; default 15 s. */
   readonly heartbeatMs?: number;
   /** Default 8 MiB. */
-  readonly mostUnreadBytes?: number;
+  readonly maxUnreadBytes?: number;
   readonly onClose?: () => void;
 };
 
@@ -22,12 +22,8 @@ export class EventStream {
   readonly #beat: NodeJS.Timeout;
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
 
-  constructor({
-    heartbeatMs = 15_000,
-    mostUnreadBytes = 8 * 1024 * 1024,
-    onClose = () => {},
-  }: EventStreamOptions = {}) {
-    this.#options = { heartbeatMs, mostUnreadBytes, onClose };
+  constructor({ heartbeatMs = 15_000, maxUnreadBytes = 8 * 1024 * 1024, onClose = () => {} }: EventStreamOptions = {}) {
+    this.#options = { heartbeatMs, maxUnreadBytes, onClose };
     const body = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
@@ -62,7 +58,7 @@ export class EventStream {
 
   #write(text: string): void {
     this.#controller?.enqueue(this.#encoder.encode(text));
-    if (-(this.#controller?.desiredSize ?? 0) <= this.#options.mostUnreadBytes) return;
+    if (-(this.#controller?.desiredSize ?? 0) <= this.#options.maxUnreadBytes) return;
     this.#controller?.error(new Error("The reader is too slow."));
     this.#end();
   }

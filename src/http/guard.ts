@@ -25,8 +25,7 @@ export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
-/** Characters. */
-export const MIN_KEY = 16;
+export const MIN_KEY_CHARACTERS = 16;
 
 /** Where people give the key, for messages. */
 const KEY_SOURCES = "--api-key-file or SACCADE_API_KEY";
@@ -59,8 +58,8 @@ export class Guard {
         `--allow-host takes a DNS name such as policy.example or *.svc.cluster.local, got "${odd}".`,
       );
     }
-    if (key !== undefined && key.length < MIN_KEY) {
-      throw new ConfigError(`A key (${KEY_SOURCES}) has at least ${MIN_KEY} characters.`);
+    if (key !== undefined && key.length < MIN_KEY_CHARACTERS) {
+      throw new ConfigError(`A key (${KEY_SOURCES}) has at least ${MIN_KEY_CHARACTERS} characters.`);
     }
     this.#host = host;
     this.#key = key === undefined ? undefined : digest(key);

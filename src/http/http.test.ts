@@ -142,7 +142,7 @@ describe("A server", () => {
 
   test("bodies of all requests have so much room together; one that stops coming makes way, a short one never waits", async () => {
     const reading: number[] = [];
-    const uploads = { short: 100, mostShort: 200, mostLong: 2000, stallMs: 300, waitMs: 60_000 };
+    const uploads = { short: 100, maxShort: 200, maxLong: 2000, stallMs: 300, waitMs: 60_000 };
     server = await listen({
       uploads,
       handle: async (request) => {
@@ -177,7 +177,7 @@ describe("A server", () => {
   test("a body without a length has less room, and one that finds none in time is told to come back", async () => {
     const go = later();
     server = await listen({
-      uploads: { short: 10, mostLong: 100, mostUnsized: 80, waitMs: 50 },
+      uploads: { short: 10, maxLong: 100, maxUnsized: 80, waitMs: 50 },
       handle: async (request) => {
         const { length } = await readBody(request, 1000);
         if (length === 90) await go.promise;
@@ -301,7 +301,7 @@ describe("Server-sent events", () => {
   test("a reader that does not read is let go", async () => {
     let ended = false;
     const stream = new EventStream({
-      mostUnreadBytes: 1000,
+      maxUnreadBytes: 1000,
       onClose: () => {
         ended = true;
       },

@@ -7,14 +7,14 @@ import type { HttpRequest } from "./request.ts";
 /** Gives the parts of a body to `take` as they come; refused with 413 as soon as it is longer than it may be. */
 async function eachPart(
   request: HttpRequest,
-  mostBytes: number,
+  maxBytes: number,
   take: (part: Uint8Array, before: number) => void,
 ): Promise<number> {
-  const tooLong = () => new HttpError(413, `A request has at most ${mostBytes} bytes.`);
-  if (announced(request) > mostBytes) throw tooLong();
+  const tooLong = () => new HttpError(413, `A request has at most ${maxBytes} bytes.`);
+  if (announced(request) > maxBytes) throw tooLong();
   let size = 0;
   for await (const part of request.body ?? []) {
-    if (size + part.length > mostBytes) throw tooLong();
+    if (size + part.length > maxBytes) throw tooLong();
     take(part, size);
     size += part.length;
   }
@@ -24,12 +24,12 @@ async function eachPart(
 const announced = ({ headers }: HttpRequest) => Number(headers.get("content-length") ?? 0);
 
 /** The body, whole. */
-export async function readBody(request: HttpRequest, mostBytes: number): Promise<Uint8Array> {
+export async function readBody(request: HttpRequest, maxBytes: number): Promise<Uint8Array> {
   // Where its length is known, the body is never in memory twice.
   const length = announced(request);
-  const whole = length > 0 && length <= mostBytes ? Buffer.allocUnsafeSlow(length) : undefined;
+  const whole = length > 0 && length <= maxBytes ? Buffer.allocUnsafeSlow(length) : undefined;
   const parts: Uint8Array[] = [];
-  const size = await eachPart(request, mostBytes, (part, before) => {
+  const size = await eachPart(request, maxBytes, (part, before) => {
     if (whole === undefined) parts.push(part);
     else whole.set(part, before);
   });
@@ -68,12 +68,12 @@ export async function readJsonText(
   return text;
 }
 
-export async function readJson(request: HttpRequest, mostBytes: number): Promise<unknown> {
+export async function readJson(request: HttpRequest, maxBytes: number): Promise<unknown> {
   // A page of another site can't send this type without asking first.
   if (!/^application\/json\b/i.test(request.headers.get("content-type") ?? "")) {
     throw new HttpError(400, "Send JSON, with Content-Type: application/json.");
   }
-  const text = await readJsonText(request, { bytes: mostBytes });
+  const text = await readJsonText(request, { bytes: maxBytes });
   try {
     return JSON.parse(text);
   } catch {

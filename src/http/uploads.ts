@@ -12,10 +12,10 @@ export type UploadOptions = {
   /** Bytes of a body that counts as short; default 4 MiB. */
   readonly short?: number;
   /** Bytes of all short ones, and of all others, from their first byte to the end of the answer; default 64 and 192 MiB. */
-  readonly mostShort?: number;
-  readonly mostLong?: number;
+  readonly maxShort?: number;
+  readonly maxLong?: number;
   /** Bytes of one that does not say how long it is; default 8 MiB. */
-  readonly mostUnsized?: number;
+  readonly maxUnsized?: number;
   /** Milliseconds without a byte after which it is ended with 408; default 20 s. */
   readonly stallMs?: number;
   /** Milliseconds after which one that finds no room is told to come back; default 60 s. */
@@ -24,19 +24,19 @@ export type UploadOptions = {
 
 export class Uploads {
   readonly #short: number;
-  readonly #mostUnsized: number;
+  readonly #maxUnsized: number;
   readonly #stallMs: number;
   readonly #shorts: Budget;
   readonly #longs: Budget;
 
   constructor(options: UploadOptions = {}) {
-    const { short = 4 * MIB, mostShort = 64 * MIB, mostLong = 192 * MIB, mostUnsized = 8 * MIB } = options;
+    const { short = 4 * MIB, maxShort = 64 * MIB, maxLong = 192 * MIB, maxUnsized = 8 * MIB } = options;
     const { stallMs = 20_000, waitMs = 60_000 } = options;
     this.#short = short;
-    this.#mostUnsized = mostUnsized;
+    this.#maxUnsized = maxUnsized;
     this.#stallMs = stallMs;
-    this.#shorts = new Budget(mostShort, waitMs);
-    this.#longs = new Budget(mostLong, waitMs);
+    this.#shorts = new Budget(maxShort, waitMs);
+    this.#longs = new Budget(maxLong, waitMs);
   }
 
   /** The parts of a body. Its room is given back by `onEnd`, since what was read lives on in what was made of it. */
@@ -46,7 +46,7 @@ export class Uploads {
     onEnd: (then: () => void) => void,
   ): AsyncGenerator<Uint8Array, void, void> {
     const length = incoming.headers["content-length"];
-    const most = length === undefined ? this.#mostUnsized : Number(length);
+    const most = length === undefined ? this.#maxUnsized : Number(length);
     onEnd(await (most > this.#short ? this.#longs : this.#shorts).take(most, signal));
     // Who stops reading still answers, over the same connection.
     const parts = incoming.iterator({ destroyOnReturn: false });

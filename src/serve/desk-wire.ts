@@ -1,12 +1,12 @@
-/** What the server and its desk threads say to each other. */
+/** Messages between the server and its desk threads. */
 import type { JsonObject } from "../core/json.ts";
 import type { PromptOptions } from "../model/renderer.ts";
 
-/** The most pixels of a picture: small files can unpack to very large ones. */
+/** Of one image: a small file can unpack to a very large image. */
 export const MAX_PIXELS = 16 * 1024 * 1024;
-/** The most characters of one text, and of all texts of a request. */
+/** Of one text, and of all texts of a request. */
 export const MAX_CHARACTERS = 2 ** 21;
-export const MAX_CHARACTERS_TOGETHER = 2 ** 23;
+export const MAX_REQUEST_CHARACTERS = 2 ** 23;
 
 export type DeskData = { readonly folder: string; readonly contextTokens: number };
 
@@ -20,13 +20,13 @@ export type DeskJob =
   | { readonly kind: "image"; readonly file: Uint8Array };
 
 export type Encoded = { readonly ids: readonly Int32Array[] };
-/** A prompt whose pictures are still files. */
+/** A prompt whose images are still encoded. */
 export type Rendered = {
   readonly ids: Int32Array;
   readonly places: readonly { readonly start: number; readonly length: number }[];
   readonly files: readonly Uint8Array[];
 };
-/** Never larger than the model sees it; the hash is that of the picture as it was sent. */
+/** Never larger than the model sees it; the hash is that of the image as it was sent. */
 export type Decoded = {
   readonly width: number;
   readonly height: number;

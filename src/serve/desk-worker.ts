@@ -1,6 +1,5 @@
 /**
- * What runs inside a desk thread: text to ids, conversations to prompts, files to pixels, one after another. Nothing is decoded before it is known to
- * fit: lengths and headers are looked at first.
+ * Runs inside a desk thread: text to ids, conversations to prompts, files to pixels. It checks lengths and headers before it decodes anything.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { DataError, errorMessage, SaccadeError } from "../core/errors.ts";
@@ -18,8 +17,8 @@ import {
   type DeskReply,
   type Encoded,
   MAX_CHARACTERS,
-  MAX_CHARACTERS_TOGETHER,
   MAX_PIXELS,
+  MAX_REQUEST_CHARACTERS,
   type Rendered,
 } from "./desk-wire.ts";
 
@@ -39,7 +38,7 @@ async function work(job: DeskJob): Promise<Encoded | Rendered | Decoded> {
 }
 
 function encode(texts: readonly string[], { tokenizer }: ChatFolder): Encoded {
-  const most = mostCharacters(tokenizer.longest);
+  const most = maxCharacters(tokenizer.longest);
   for (const text of texts) checkLength(text.length, most);
   checkTogether(texts.reduce((sum, { length }) => sum + length, 0));
   return { ids: texts.map((text) => tokenizer.encode(text)) };
@@ -57,13 +56,13 @@ async function render(
     const image = standIn(width, height);
     seen += processor.tokenCount(image);
     if (seen >= contextTokens) {
-      throw new DataError(`the pictures up to this one take ${seen} tokens; the context has ${contextTokens}.`);
+      throw new DataError(`the images up to this one take ${seen} tokens; the context has ${contextTokens}.`);
     }
     files.set(image, file);
     return image;
   });
   const said = messages.reduce((sum, message) => sum + textOf(message).length, 0);
-  checkLength(said + JSON.stringify(options.variables ?? {}).length, mostCharacters(tokenizer.longest));
+  checkLength(said + JSON.stringify(options.variables ?? {}).length, maxCharacters(tokenizer.longest));
   const { ids, images } = renderer.prompt(messages, options);
   return {
     ids,
@@ -82,7 +81,7 @@ async function decode(file: Uint8Array, { processor }: ChatFolder): Promise<Deco
 }
 
 /** No token stands for more bytes than the longest, and no text has fewer bytes than characters; composing accents can make three characters one. */
-function mostCharacters(longest: number): number {
+function maxCharacters(longest: number): number {
   return Math.min(MAX_CHARACTERS, contextTokens * longest * 3);
 }
 
@@ -94,8 +93,8 @@ function checkLength(length: number, most: number): void {
 }
 
 function checkTogether(length: number): void {
-  if (length <= MAX_CHARACTERS_TOGETHER) return;
-  throw new DataError(`The prompts have ${length} characters; a request has at most ${MAX_CHARACTERS_TOGETHER}.`);
+  if (length <= MAX_REQUEST_CHARACTERS) return;
+  throw new DataError(`The prompts have ${length} characters; a request has at most ${MAX_REQUEST_CHARACTERS}.`);
 }
 
 async function answer({ id, job }: DeskCall): Promise<void> {

@@ -1,7 +1,6 @@
 /**
- * Where requests are turned into prompts: threads that tokenize, render and decode, so that the main thread only hands on. One piece of work at a time
- * in each; short requests have a thread of their own and never wait for long ones. Pixels of all requests together are bounded: a prompt's pictures
- * are decoded one by one, once there is room for all of them.
+ * Turns requests into prompts on threads that tokenize, render and decode, so that the main thread stays free. Short requests have their own thread and
+ * never wait for long ones. The pixels of all requests together are bounded: a prompt's images are decoded one by one, once there is room for all.
  */
 import type { Worker } from "node:worker_threads";
 import { DataError, errorMessage } from "../core/errors.ts";
@@ -25,21 +24,21 @@ import {
   type Rendered,
 } from "./desk-wire.ts";
 
-/** Bytes of decoded pictures that all prompts hold together. */
+/** Bytes of decoded images in all prompts together. */
 const MAX_PIXEL_BYTES = 256 * 1024 * 1024;
-/** Characters of work for the thread that is never kept long. */
+/** Characters of a short request. */
 const SHORT = 32_768;
 const MAX_WAITING = 4096;
 
 export type DeskOptions = DeskData & { readonly processor: ImageProcessor; readonly pixelBytes?: number };
 
-/** A prompt with pictures in files, and what it takes to show them. */
+/** A prompt whose images are still encoded; `show` decodes them. */
 export type PendingPrompt = {
   readonly ids: Int32Array;
   readonly places: Rendered["places"];
   show(signal: AbortSignal): Promise<Shown>;
 };
-/** Whoever gets it gives the room of its pixels back when nothing shows them any more. */
+/** Call `release` when nothing uses the pixels any more. */
 export type Shown = { readonly prompt: ModelInput; readonly release: () => void };
 
 export class Desk {
@@ -81,7 +80,7 @@ export class Desk {
     };
   }
 
-  /** Checks a picture's header. */
+  /** Reads the size from an image's header, and checks it. */
   size(file: Uint8Array): { readonly width: number; readonly height: number } {
     return readImageSize(file, MAX_PIXELS);
   }
@@ -114,7 +113,7 @@ export class Desk {
     return size <= SHORT ? this.#short : this.#long;
   }
 
-  /** Bytes of a picture's pixels, no larger than the model sees it. */
+  /** Bytes of an image's pixels, no larger than the model sees it. */
   bytesOf(file: Uint8Array): number {
     const { width, height } = this.size(file);
     const target = this.#processor.targetSize(width, height);
@@ -124,7 +123,7 @@ export class Desk {
 
 type Pending = { readonly resolve: (result: never) => void; readonly reject: (error: Error) => void };
 
-/** A thread that is started when it is first needed, and again when it died. */
+/** A thread that starts when it is first needed, and again after it died. */
 class Lane {
   readonly #data: DeskData;
   readonly #slots = new Slots({ most: 1, waiting: MAX_WAITING });

@@ -35,7 +35,7 @@ export type EnvironmentsOptions = {
   readonly callSeconds?: number;
 };
 
-/** A call brings words, never pictures. */
+/** Calls carry text, never images. */
 const MAX_BYTES = 4 * 1024 * 1024;
 const seed = z.int().min(0);
 /** It was parsed, so it is JSON. */
@@ -73,7 +73,7 @@ type Session = {
 };
 
 export class Environments {
-  readonly mostInflight: number;
+  readonly maxInflight: number;
   readonly #names: readonly string[];
   readonly #host: EnvHost;
   readonly #most: number;
@@ -106,7 +106,7 @@ export class Environments {
     this.#most = sessions;
     this.#idleMs = idleSeconds * 1000;
     this.#callMs = callSeconds * 1000;
-    this.mostInflight = inflight;
+    this.maxInflight = inflight;
     this.#slots = new Slots({ most: inflight, waiting });
     this.#sweep = setInterval(() => this.#closeIdle(), Math.min(this.#idleMs / 4, 60_000)).unref();
   }

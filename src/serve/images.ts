@@ -48,7 +48,7 @@ export class SentImages {
       const name = hashes.image?.[i];
       if (name === undefined) throw new DataError(`Image ${i} has a placeholder but no hash.`);
       const sent = data?.image?.[i];
-      // Answer other requests between two images.
+      // Let other requests run between two images.
       if (sent !== undefined && sent !== null) await setImmediate();
       const features = sent === undefined || sent === null ? this.#known.get(name) : this.#take(name, sent);
       // As in vLLM: the client sends it again, with its data.
@@ -100,7 +100,7 @@ export async function wireFeatures(images: readonly ImageSpan[], processor: Imag
   const items: string[] = [];
   const metadata: string[] = [];
   for (const { image } of images) {
-    // Answer other requests between two images.
+    // Let other requests run between two images.
     await setImmediate();
     const features = processedFeatures(image, processor);
     items.push(encodeFeatures(features));

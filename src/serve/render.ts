@@ -1,4 +1,4 @@
-/** vLLM's render routes: a conversation or a prompt becomes a request that `generate` takes as it is, pictures processed. Nothing is sampled. */
+/** vLLM's render routes: they turn a conversation or a prompt into a request for `generate`, with processed images. Nothing is sampled. */
 import { z } from "zod";
 import type { ModelInput } from "../core/model-input.ts";
 import { json } from "../http/responses.ts";

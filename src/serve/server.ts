@@ -142,7 +142,7 @@ async function serve(request: HttpRequest, served: Served): Promise<Response> {
     return (ROUTES[route] as Route)({ backend, store, request, query });
   }
   if (environments !== undefined && route === "GET /health") {
-    return json({ ok: true, service: "saccade", max_inflight: environments.mostInflight });
+    return json({ ok: true, service: "saccade", max_inflight: environments.maxInflight });
   }
   const known = { ...(backend && ROUTES), ...(environments && ENV_ROUTES) };
   const isKnown = Object.keys(known).some((one) => one.split(" ")[1] === pathname);

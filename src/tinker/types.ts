@@ -2,7 +2,7 @@
 import { DataError } from "../core/errors.ts";
 
 export type EncodedTextChunk = { readonly type: "encoded_text"; readonly tokens: ArrayLike<number> };
-/** The picture's file. It stands for its placeholders alone: their brackets are ids of the text around it. */
+/** An image file. It stands for its placeholders only: the ids around them belong to the text. */
 export type ImageChunk = {
   readonly type: "image";
   readonly data: Uint8Array;
@@ -41,7 +41,7 @@ export class ModelInput {
     return this.append({ type: "encoded_text", tokens: [token] });
   }
 
-  /** Positions, pictures included, whose number must be known. */
+  /** Positions, images included; needs `expected_tokens` of each image. */
   get length(): number {
     return this.chunks.reduce((sum, chunk) => {
       if (chunk.type === "encoded_text") return sum + chunk.tokens.length;

@@ -1,4 +1,4 @@
-/** Our inputs and batches in the API's form: pictures as PNG files, losses as sums without weights where a server knows none. */
+/** Our inputs and batches in the API's form: images as PNG files, losses as sums without weights where the server has none. */
 import { ConfigError } from "../../core/errors.ts";
 import type { Image } from "../../core/image.ts";
 import type { ModelInput } from "../../core/model-input.ts";

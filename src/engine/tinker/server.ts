@@ -44,7 +44,7 @@ export class TinkerServer {
     });
   }
 
-  /** Some servers drop pictures without a word: before the first is used, its positions are counted. */
+  /** Some servers drop images silently, so we count the positions of the first prompt with one. */
   async checkSees(input: ModelInput): Promise<void> {
     if (this.own || input.images.length === 0) return;
     this.#sees ??= this.#look(input);
@@ -57,7 +57,7 @@ export class TinkerServer {
     const scored = await asEngine(sampler.computeLogprobs(prompt));
     if (scored.length === prompt.length) return;
     throw new ConfigError(
-      `${this.service.connection.url} drops pictures: a prompt of ${prompt.length} positions has ${scored.length} there. ` +
+      `${this.service.connection.url} drops images: a prompt of ${prompt.length} positions has ${scored.length} there. ` +
         `Train a task of text alone, or use a server that serves "${this.model}" with its vision part.`,
     );
   }

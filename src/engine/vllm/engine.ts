@@ -44,7 +44,7 @@ export const samplerSettings = z
   .superRefine(({ vllm, sglang, render, renderer, transfer }, context) => {
     if ((vllm === undefined) === (sglang === undefined)) context.addIssue("name servers as vllm or as sglang");
     if (sglang !== undefined && (render !== undefined || renderer === "server")) {
-      context.addIssue("SGLang servers take pictures unprocessed: leave render and renderer out");
+      context.addIssue("SGLang servers process images themselves: leave render and renderer out");
     }
     if (sglang !== undefined && transfer !== undefined) {
       context.addIssue("SGLang servers get their weights from a folder here: leave transfer out");

@@ -32,7 +32,7 @@ export type VllmOptions = {
   readonly port?: number;
   /** Most ids of a sequence; absent: what the model can attend to. */
   readonly contextTokens?: number;
-  /** Most pictures of a sequence. */
+  /** Images in a sequence, at most. */
   readonly images?: number;
   /** Largest rank of adapters that may be loaded while it runs; absent: none may. */
   readonly loraRank?: number;
@@ -93,7 +93,7 @@ os._exit(code if code >= 0 else 128 - code)`;
 export const EXTENSION_CLASS = "saccade_vllm.Extension";
 
 const DEFAULT_TIMEOUT_MS = 600_000;
-const MAX_KEPT_LINES = 40;
+const MAX_LINES = 40;
 
 /** What is installed there. */
 export async function findVllm(python: string): Promise<VllmInstall> {
@@ -177,7 +177,7 @@ export async function startVllm(options: VllmOptions): Promise<VllmServer> {
       return;
     }
     lines.push(line);
-    if (lines.length > MAX_KEPT_LINES) lines.shift();
+    if (lines.length > MAX_LINES) lines.shift();
     options.onLine?.(line);
   });
   const ended = new Promise<void>((done) => {

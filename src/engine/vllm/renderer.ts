@@ -38,7 +38,7 @@ const OBSERVATION: readonly Message[] = [user(text("What now?"))];
 const MAX_TEXTS = 4096;
 /** A conversation that breaks servers is given up on. */
 const MAX_BREAKDOWNS = 3;
-const MAX_PICTURE_BYTES = 512 * 2 ** 20;
+const MAX_IMAGE_BYTES = 512 * 2 ** 20;
 
 export class VllmRenderer implements ChatRenderer {
   readonly endOfTurn: number;
@@ -50,10 +50,10 @@ export class VllmRenderer implements ChatRenderer {
   /** Place of the token that ends the stub's reply. */
   readonly #cut: number;
   readonly #texts = new Map<string, Ids>();
-  readonly #pictures = new Map<string, Features>();
+  readonly #features = new Map<string, Features>();
   /** Renderings under way, so that siblings ask once. */
   readonly #asked = new Map<string, Promise<ModelInput>>();
-  #pictureBytes = 0;
+  #imageBytes = 0;
   #turn = 0;
 
   private constructor(
@@ -137,9 +137,9 @@ export class VllmRenderer implements ChatRenderer {
     const known = this.#texts.get(key) ?? (this.#spellsSpecial(messages) ? idsOf(own()) : undefined);
     if (known !== undefined) {
       const missing = [
-        ...new Map(images.filter((image) => !this.#pictures.has(image.hash)).map((i) => [i.hash, i])).values(),
+        ...new Map(images.filter((image) => !this.#features.has(image.hash)).map((i) => [i.hash, i])).values(),
       ];
-      if (missing.length > 0) await this.#fetchPictures(missing);
+      if (missing.length > 0) await this.#fetchPixels(missing);
       return this.#put(known, images);
     }
     const whole = JSON.stringify([key, images.map(({ hash }) => hash)]);
@@ -160,12 +160,12 @@ export class VllmRenderer implements ChatRenderer {
   ): Promise<ModelInput> {
     const rendered = await this.#anywhere(sent, true);
     const ids = cut(rendered);
-    this.#keepPictures(rendered, images);
+    this.#keepPixels(rendered, images);
     for (const [i, { length }] of ids.spans.entries()) {
       const expected = this.#chat.processor.tokenCount(images[i] as Image);
       if (length !== expected) {
         throw new EngineError(
-          `The server makes ${length} tokens of a picture, the model folder ${expected}. Start the server with the folder's image processor.`,
+          `The server turns an image into ${length} tokens, the model folder into ${expected}. Start the server with the folder's image processor.`,
         );
       }
     }
@@ -174,29 +174,29 @@ export class VllmRenderer implements ChatRenderer {
     return this.#put(ids, images);
   }
 
-  /** Pixels alone: a message of pictures, of which only these are kept. */
-  async #fetchPictures(images: readonly Image[]): Promise<void> {
+  /** Renders a message of images only to get their pixels. */
+  async #fetchPixels(images: readonly Image[]): Promise<void> {
     const message = user(...images.map(imagePart));
-    this.#keepPictures(await this.#anywhere([message], false), images);
+    this.#keepPixels(await this.#anywhere([message], false), images);
   }
 
-  #keepPictures(rendered: Rendered, images: readonly Image[]): void {
+  #keepPixels(rendered: Rendered, images: readonly Image[]): void {
     if (rendered.images.length !== images.length) {
-      throw new EngineError(`A server rendered ${rendered.images.length} of ${images.length} pictures.`);
+      throw new EngineError(`A server rendered ${rendered.images.length} of ${images.length} images.`);
     }
     for (const [i, { hash, data }] of rendered.images.entries()) {
       const { hash: frame } = images[i] as Image;
-      if (this.#pictures.has(frame)) continue;
+      if (this.#features.has(frame)) continue;
       const features = decodeFeatures(data, hash);
-      this.#pictures.set(frame, features);
-      this.#pictureBytes += features.data.length;
+      this.#features.set(frame, features);
+      this.#imageBytes += features.data.length;
     }
-    for (const [frame, features] of this.#pictures) {
-      if (this.#pictureBytes <= MAX_PICTURE_BYTES) break;
+    for (const [frame, features] of this.#features) {
+      if (this.#imageBytes <= MAX_IMAGE_BYTES) break;
       // What this call brought is needed now.
       if (images.some(({ hash }) => hash === frame)) continue;
-      this.#pictures.delete(frame);
-      this.#pictureBytes -= features.data.length;
+      this.#features.delete(frame);
+      this.#imageBytes -= features.data.length;
     }
   }
 
@@ -205,7 +205,7 @@ export class VllmRenderer implements ChatRenderer {
       ids,
       images: spans.map(({ start, length }, i) => {
         const image = images[i] as Image;
-        const features = this.#pictures.get(image.hash);
+        const features = this.#features.get(image.hash);
         return { start, length, image, ...(features && { features }) };
       }),
     };

@@ -130,11 +130,11 @@ async function topOfPrompt(
   const rows = await alongPrompt(sampler, input, context, chat, async (sample) => [
     ...((await sample(params)).topLogprobs?.[0] ?? []),
   ]);
-  // Nothing predicts a picture; a row must not be empty.
+  // Nothing predicts an image; a row must not be empty.
   return [[], ...rows.map((row, i) => row ?? [{ id: input.ids[i + 1] as number, logprob: 0 }])];
 }
 
-/** Row i: ids drawn for place i + 1, each for itself, at the request's temperature. A picture's places stay as they are. */
+/** Row i: ids sampled for place i + 1, independently, at the request's temperature. The places of an image stay as they are. */
 async function drawInPrompt(
   sampler: Sampler,
   input: ModelInput,
@@ -156,7 +156,7 @@ async function drawInPrompt(
   );
 }
 
-/** For each place after the first, with what comes before it; undefined at pictures. One id more each time, so every id is computed once. */
+/** For each place after the first, with what comes before it; undefined at images. One id more each time, so every id is computed once. */
 async function alongPrompt<T>(
   sampler: Sampler,
   { ids, images }: ModelInput,
@@ -221,7 +221,7 @@ async function scoreTargets(
   };
 }
 
-/** NaN for the first and before the last `last`; 0 at pictures, which nothing predicts. */
+/** NaN for the first and before the last `last`; 0 at images, which nothing predicts. */
 async function score(
   sampler: Sampler,
   input: ModelInput,

@@ -36,7 +36,7 @@ const SNAPSHOT_MS = 25;
 /** Results of before a snapshot are kept for a client that was away. */
 const MAX_KEPT_SECONDS = 3600;
 /** Weights that were saved without a name: so many of a model are kept. */
-const MAX_KEPT_SAMPLERS = 64;
+const MAX_UNNAMED_SAMPLERS = 64;
 /** Tinker's adapters, as clients assume them. */
 const LORA_ALPHA = 32;
 const ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"];
@@ -279,7 +279,7 @@ export class TrainedModel {
     const { journal, samplers } = this.#shop;
     const old = journal.all<SamplerRow>(
       "SELECT * FROM samplers WHERE model = ? ORDER BY rowid DESC LIMIT -1 OFFSET ?",
-      ...[this.id, MAX_KEPT_SAMPLERS],
+      ...[this.id, MAX_UNNAMED_SAMPLERS],
     );
     for (const { id, folder } of old) {
       journal.run("DELETE FROM samplers WHERE id = ?", id);
