@@ -79,7 +79,7 @@ describe.runIf(gymPython)("a Gymnasium environment", () => {
       truncated: true,
       success: false,
     });
-    await expect(env.step("<action>down</action>")).rejects.toThrow("no episode under way");
+    await expect(env.step("<action>down</action>")).rejects.toThrow("no running episode");
   });
 
   test("succeeds where Gymnasium says so, with observations in words", async () => {
@@ -97,7 +97,7 @@ describe.runIf(gymPython)("a Gymnasium environment", () => {
     const big = await connect(url, { config: { options: { map_name: "8x8" } } });
     expect(imagesOf((await big.reset(0))[1] as Message)[0]?.width).toBe(512);
     for (const [config, words] of [
-      [{ options: { desc: ["SG"] } }, "desc are set where the server is started"],
+      [{ options: { desc: ["SG"] } }, "desc can only be set when the server is started"],
       [{ env: "os:system" }, "one of FrozenLake-v1"],
       [{ size: 4 }, "env_config has env"],
     ] as const) {
