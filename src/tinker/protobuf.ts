@@ -6,11 +6,7 @@ const FIXED64 = 1;
 const BYTES = 2;
 const FIXED32 = 5;
 
-<<<<<<< HEAD:src/tinker/wire.ts
-/** Of a message with all that is inside it: a batch of a thousand datums has some hundred thousand. An empty one takes two bytes, and a hundred in memory. */
-=======
 /** Of a message and everything inside it. A batch of 1,000 datums has about 100,000; an empty field takes two bytes, and a hundred in memory. */
->>>>>>> 8ac6f20 (tinker: one description of the wire's messages for client and server; a batch is decoded once):src/tinker/protobuf.ts
 const MAX_FIELDS = 2 ** 19;
 
 /** A field's raw values in the order they came. */
@@ -108,11 +104,7 @@ export class Fields {
   #spend(): void {
     this.#room.left -= 1;
     if (this.#room.left < 0)
-<<<<<<< HEAD:src/tinker/wire.ts
-      throw new DataError(`Protobuf: it has more than ${MAX_FIELDS} fields; send less at a time.`);
-=======
       throw new DataError(`Protobuf: the message has more than ${MAX_FIELDS} fields; send less at a time.`);
->>>>>>> 8ac6f20 (tinker: one description of the wire's messages for client and server; a batch is decoded once):src/tinker/protobuf.ts
   }
 
   /** Packed or one by one. */
