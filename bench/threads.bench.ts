@@ -9,7 +9,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { availableParallelism, cpus, loadavg, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { scheduled } from "../src/train/update.ts";
+import { scheduled } from "../src/train/policy-loss.ts";
 import { forPeer } from "./engine-data.ts";
 import { inTurns, milliseconds, missingPeers, ms, Peer, ratio, table } from "./peer.ts";
 import {

@@ -9,7 +9,7 @@ import { loadEvents } from "../run/events.ts";
 import { readFrame } from "../run/frames.ts";
 import { readTrajectories, type TokensRecord, type TrajectoryRecord } from "../run/trajectories.ts";
 import { playedEpisode, signalsEnv, type TestFolder, tinyRecipe, warmFolder } from "../train/test-run.ts";
-import { train } from "../train/trainer.ts";
+import { train } from "../train/train.ts";
 import { rowOf } from "../viewer/row.ts";
 import { tokenAgent } from "./agents.ts";
 import { playEpisode } from "./episode.ts";

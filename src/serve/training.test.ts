@@ -8,7 +8,7 @@ import { createFolder } from "../model/folder.ts";
 import type { Metrics } from "../run/events.ts";
 import type { RecipeInput } from "../train/recipe.ts";
 import { signalsEnv, TINY, tinyRecipe, weightsUnder } from "../train/test-run.ts";
-import { train } from "../train/trainer.ts";
+import { train } from "../train/train.ts";
 import { type ServeServer, startServer } from "./server.ts";
 
 const STEPS = 20;

@@ -3,10 +3,10 @@ import { ConfigError } from "../core/errors.ts";
 import { checkLoss } from "../engine/losses.ts";
 import { checkEstimatorOptions } from "./advantages.ts";
 import { type Correction, checkCorrection } from "./correction.ts";
+import { policyLossOf } from "./policy-loss.ts";
 import type { Recipe } from "./recipe.ts";
 import { checkReduction } from "./reductions.ts";
 import { checkEstimator, getEstimator, resolveFilter } from "./registry.ts";
-import { policyLossOf } from "./update.ts";
 
 export function checkRecipe(recipe: Recipe): void {
   const estimator = getEstimator(recipe.advantage.name);

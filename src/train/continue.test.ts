@@ -9,7 +9,7 @@ import type { Manifest } from "../run/manifest.ts";
 import { chooseRun, MAY_CHANGE } from "./continue.ts";
 import { type RecipeInput, recipeConfig } from "./recipe.ts";
 import { type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 let folder: TestFolder;
 let engine: NativeEngine;

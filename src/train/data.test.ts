@@ -13,7 +13,7 @@ import { checkSources } from "./check-sources.ts";
 import { EpisodeOrder, openData } from "./data.ts";
 import { resolveRecipe } from "./recipe.ts";
 import { type TestFolder, testFolder, tinyRecipe, weightsUnder } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 let folder: TestFolder;
 let engine: NativeEngine;

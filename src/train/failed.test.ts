@@ -8,7 +8,7 @@ import { readManifest } from "../run/manifest.ts";
 import { readTrajectories } from "../run/trajectories.ts";
 import type { RecipeInput } from "./recipe.ts";
 import { broken, signalsEnv, type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
-import { type TrainOptions, train } from "./trainer.ts";
+import { type TrainOptions, train } from "./train.ts";
 
 let folder: TestFolder;
 let engine: NativeEngine;

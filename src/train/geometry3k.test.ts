@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { NativeEngine } from "../engine/index.ts";
 import { readTrajectories } from "../run/trajectories.ts";
 import { type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 const data = join(import.meta.dirname, "../../worlds/geometry3k/golden/geometry3k.parquet");
 let folder: TestFolder;

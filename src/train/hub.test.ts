@@ -7,7 +7,7 @@ import { loadEvents } from "../run/events.ts";
 import { CheckpointUploads, HubError, uploadModel } from "./hub.ts";
 import { NARROW, TestHub, TOKEN } from "./test-hub.ts";
 import { type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 /** More than one part of a stream. */
 const WEIGHTS = Buffer.from(Uint8Array.from({ length: 300_000 }, (_, i) => (i * 7919) >> 3));

@@ -18,6 +18,6 @@ export * from "./sft.ts";
 export * from "./sight.ts";
 export * from "./simulate.ts";
 export * from "./tokens.ts";
-export * from "./trainer.ts";
+export * from "./train.ts";
 export { warmStartUpdates } from "./warm-start.ts";
 export * from "./whiten.ts";

@@ -7,7 +7,7 @@ import type { Judge } from "../rollout/judge.ts";
 import { readManifest } from "../run/manifest.ts";
 import { readTrajectories } from "../run/trajectories.ts";
 import { type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 let folder: TestFolder;
 const engine = new NativeEngine({ threads: 2 });

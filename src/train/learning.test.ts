@@ -12,7 +12,7 @@ import { NativeEngine } from "../engine/index.ts";
 import type { RecipeInput } from "./recipe.ts";
 import { getEstimator, registerEstimator, registerLoss } from "./registry.ts";
 import { signalsEnv, type TestFolder, tinyRecipe, warmFolder } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 const LEARNED = 0.6;
 const GUESSED = 0.25;

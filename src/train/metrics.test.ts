@@ -5,7 +5,7 @@ import { NativeEngine } from "../engine/index.ts";
 import { METRICS, metricInfo } from "../run/metrics.ts";
 import type { RecipeInput } from "./recipe.ts";
 import { broken, signalsEnv, type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 const engine = new NativeEngine({ threads: 2 });
 let folder: TestFolder;

@@ -9,7 +9,7 @@ import { grpo } from "./advantages.ts";
 import type { RecipeInput } from "./recipe.ts";
 import { registerEstimator } from "./registry.ts";
 import { signalsEnv, type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 let folder: TestFolder;
 let engine: NativeEngine;

@@ -12,7 +12,7 @@ import { loadEvents, type RunEvent } from "../run/events.ts";
 import type { Recipe } from "./recipe.ts";
 import type { Ending } from "./test-process.ts";
 import { resumeRecipe, type TestFolder, warmFolder, weightsUnder } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 const KILLS = process.env.SACCADE_THOROUGH ? 20 : 3;
 const LAST = "checkpoints/step-16";

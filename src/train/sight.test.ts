@@ -14,7 +14,7 @@ import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import { findAlarms } from "../run/alarms.ts";
 import { againstGrey, hashMismatches, probeSight } from "./sight.ts";
 import { playedEpisode, signalsEnv, type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 const TURNS = [0, 1].map(() => ({ reward: 0, said: [[5, -1]] as const }));
 

@@ -14,7 +14,7 @@ import { LANGUAGE_PREFIX } from "../model/parameters.ts";
 import { writeSafetensors } from "../model/safetensors.ts";
 import type { RecipeInput } from "./recipe.ts";
 import { signalsEnv, type TestFolder, tinyRecipe, warmFolder } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 const python = process.env.SACCADE_SKYRL_PYTHON;
 

@@ -5,7 +5,7 @@
 import { mkdirSync, watch } from "node:fs";
 import { join } from "node:path";
 import { resumeRecipe } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 export type Ending =
   | { readonly kind: "events"; readonly count: number; readonly ms: number }

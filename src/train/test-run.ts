@@ -20,7 +20,7 @@ import { type CreateOptions, createFolder } from "../model/folder.ts";
 import { frame } from "../rollout/test-model.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
 import { type Recipe, type RecipeInput, resolveRecipe } from "./recipe.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 const SIGNALS = [
   ["go", 40, 200, 60],

@@ -12,7 +12,7 @@ import { createFolder } from "../model/folder.ts";
 import { loadEvents } from "../run/events.ts";
 import { type Recipe, resolveRecipe } from "./recipe.ts";
 import { loadRecipe } from "./recipes.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 let root = "";
 let served: ChildProcess | undefined;

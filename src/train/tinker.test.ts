@@ -10,7 +10,7 @@ import { loadEvents } from "../run/events.ts";
 import { type ServeServer, startServer } from "../serve/server.ts";
 import type { RecipeInput } from "./recipe.ts";
 import { resumeRecipe, signalsEnv, type TestFolder, tinyRecipe, warmFolder } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 let folder: TestFolder;
 let native: NativeEngine;

@@ -13,7 +13,7 @@ import { readSafetensors, type Tensors } from "../model/safetensors.ts";
 import { loadEvents } from "../run/events.ts";
 import { loadRecipe } from "./recipes.ts";
 import { signalsEnv, type TestFolder, tinyRecipe, warmFolder } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 describe.runIf(TORCH)("with the PyTorch engine", { timeout: 300_000 }, () => {
   let folder: TestFolder;

@@ -13,7 +13,7 @@ import { checkRecipe } from "./check-recipe.ts";
 import type { Recipe, RecipeInput } from "./recipe.ts";
 import { registerLoss } from "./registry.ts";
 import { resumeRecipe, signalsEnv, type TestFolder, tinyRecipe, warmFolder, weightsUnder } from "./test-run.ts";
-import { type TrainOptions, train } from "./trainer.ts";
+import { type TrainOptions, train } from "./train.ts";
 
 let folder: TestFolder;
 let engine: NativeEngine;

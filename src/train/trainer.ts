@@ -1,126 +1,40 @@
 /**
- * A training run: warm start, then rollouts and updates until the recipe's steps are done, with evaluations, sight probes, logs and checkpoints. One loop
+ * The loop of a run: warm start, then rollouts and updates until the recipe's steps are done, with evaluations, sight probes, logs and checkpoints. One loop
  * serves synchronous and asynchronous runs: the groups of step s may be played once version s − 1 − maxStaleness of the policy is out, so with
  * staleness 0 nothing overlaps. Everything that is played follows from the recipe's seed and the step, so a resumed run is the run that was killed.
  */
-import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { ConfigError } from "../core/errors.ts";
-import type { Engine, Learner, LoraSpec, Sampler } from "../engine/engine.ts";
-import { EngineError, EngineLost } from "../engine/errors.ts";
-import { checkEngineConfig, nameOfEngine, openEngine } from "../engine/registry.ts";
+import type { Engine, Learner, Sampler } from "../engine/engine.ts";
+import { EngineError } from "../engine/errors.ts";
+import { nameOfEngine } from "../engine/registry.ts";
 import type { ChatModel } from "../model/chat.ts";
-import { writeTrained } from "../model/trained.ts";
 import { tokenAgent } from "../rollout/agents.ts";
 import { type PlayedGroup, playGroups } from "../rollout/groups.ts";
-import { EnvHost } from "../rollout/hosts.ts";
+import type { EnvHost } from "../rollout/hosts.ts";
 import type { Trajectory } from "../rollout/trajectory.ts";
 import type { RecordContext } from "../rollout/trajectory-records.ts";
 import type { EventKind, Metrics, RunEvent } from "../run/events.ts";
-import { openRun, type RunFolder } from "../run/folder.ts";
+import type { RunFolder } from "../run/folder.ts";
 import type { TrajectoryRecord } from "../run/trajectories.ts";
-import { checkEngine } from "./check-engine.ts";
-import { checkRecipe } from "./check-recipe.ts";
 import { Clock, Lanes } from "./clock.ts";
-import { checkContinuation, runName } from "./continue.ts";
-import { billed, mostTokens } from "./cost.ts";
-import { EpisodeOrder, openData, type RunData } from "./data.ts";
-import { evaluate, evaluationKey } from "./evaluate.ts";
+import { EpisodeOrder, type RunData } from "./data.ts";
+import { evaluate } from "./evaluate.ts";
+import { survivingGroups } from "./examples.ts";
 import { checkFailed, type FailedEpisodes, failedIn, TooManyFailed, tooMany } from "./failed.ts";
-import { CheckpointUploads } from "./hub.ts";
-import { Journal } from "./journal.ts";
-import { dropUnfinished, modelFolder, pinModel, replaceFolder, trainedBy } from "./model-folder.ts";
+import type { Journal } from "./journal.ts";
+import { replaceFolder } from "./model-folder.ts";
+import { type RunParts, tooLate } from "./parts.ts";
 import { probe } from "./probe.ts";
-import { type Progress, progressFrom } from "./progress.ts";
-import { type Recipe, recipeConfig } from "./recipe.ts";
-import { Reference } from "./reference.ts";
+import type { Progress } from "./progress.ts";
+import type { Reference } from "./reference.ts";
 import { groupRequest, RequestQueue } from "./requests.ts";
+import { Saver } from "./saver.ts";
 import { stepMetrics } from "./step-metrics.ts";
-import { MAX_SKIPPED, survivingGroups, type UpdateReport, update } from "./update.ts";
-import { warmStart, warmStartUpdates } from "./warm-start.ts";
+import type { TrainOptions } from "./train.ts";
+import { MAX_SKIPPED, type UpdateReport, update } from "./update.ts";
+import { warmStart } from "./warm-start.ts";
 
-export type StepContext = { readonly step: number; readonly metrics: Metrics; readonly policy: Learner };
-
-export type TrainOptions = {
-  readonly recipe: Recipe;
-  /** The run folder. */
-  readonly folder: string;
-  readonly mode?: "new" | "resume" | "either";
-  readonly engine?: Engine;
-  /** Finish the step, save and return. */
-  readonly signal?: AbortSignal;
-  readonly onEvent?: (event: RunEvent) => void;
-  /** After each step; what it returns is logged as `custom/…`. */
-  readonly onStep?: (context: StepContext) => Promise<Metrics | undefined> | Metrics | undefined;
-};
-
-export type TrainResult = {
-  readonly folder: string;
-  readonly finished: boolean;
-  readonly step: number;
-  readonly model: string;
-};
-
-/** An engine whose process died is lost at most so often before the run gives up. */
-const MAX_LOST = 5;
-
-/** An engine that lost its weights is no reason to end: the run goes on from its last checkpoint, as it would after a crash of its own. */
-export async function train(options: TrainOptions): Promise<TrainResult> {
-  checkRecipe(options.recipe);
-  checkEngineConfig(options.recipe.engine);
-  let note: string | undefined;
-  for (let lost = 0; ; lost++) {
-    try {
-      return await attempt(lost === 0 ? options : { ...options, mode: "resume" }, note);
-    } catch (error) {
-      if (!(error instanceof EngineLost) || lost === MAX_LOST || options.signal?.aborted) throw error;
-      note = `${error.message} The run goes on from its last checkpoint.`;
-    }
-  }
-}
-
-async function attempt(given: TrainOptions, note?: string): Promise<TrainResult> {
-  const recipe = await pinModel(given.recipe);
-  const options = { ...given, recipe };
-  await checkContinuation(options.folder, recipe);
-  const run = await openRun(options.folder, {
-    config: recipeConfig(recipe),
-    name: runName(recipe, options.folder),
-    seeds: { run: recipe.seed, evaluation: [...recipe.evaluate.seeds] },
-    keepCheckpoints: recipe.checkpoint.keep,
-    frames: { maxBytes: recipe.log.frameBudgetMB * 2 ** 20 },
-    ...(options.mode && { mode: options.mode }),
-  });
-  const host = new EnvHost(recipe.rollout.workers);
-  let engine = options.engine;
-  let trainer: Trainer | undefined;
-  try {
-    engine ??= await openEngine(recipe.engine);
-    checkEngine(recipe, engine.capabilities, nameOfEngine(recipe.engine));
-    trainer = await Trainer.open(run, engine, host, options);
-    if (note !== undefined) trainer.say(note);
-    const { bill } = engine;
-    if (bill) {
-      const warm = await warmStartUpdates(recipe.warmStart);
-      trainer.say(billed("The whole run takes at most", await mostTokens(recipe, engine.capabilities, warm), bill));
-    }
-    const finished = await trainer.run().finally(() => {
-      if (bill) trainer?.say(billed("This process used", bill.used(), bill));
-    });
-    const model = await trainer.modelPath();
-    await run.close(finished ? "finished" : "stopped");
-    return { folder: run.path, finished, step: trainer.progress.step, model };
-  } catch (error) {
-    await run.close("failed", error instanceof Error ? error.message : String(error));
-    throw error;
-  } finally {
-    await host.close();
-    await trainer?.close();
-    if (options.engine === undefined) await engine?.close();
-  }
-}
-
-class Trainer {
+export class Trainer {
   progress: Progress;
   readonly #run: RunFolder;
   readonly #engine: Engine;
@@ -138,23 +52,9 @@ class Trainer {
   #samplers: Sampler[] = [];
   #skipped = 0;
   #judgeFailed = false;
-  #lastSaved: number;
-  readonly #uploads: CheckpointUploads | undefined;
+  readonly #saver: Saver;
 
-  private constructor(parts: {
-    run: RunFolder;
-    engine: Engine;
-    host: EnvHost;
-    options: TrainOptions;
-    start: string;
-    model: ChatModel;
-    data: RunData;
-    learners: { policy: Learner; critic?: Learner };
-    reference: Reference;
-    journal: Journal;
-    progress: Progress;
-    lastSaved: number;
-  }) {
+  constructor(parts: RunParts) {
     this.#run = parts.run;
     this.#engine = parts.engine;
     this.#host = parts.host;
@@ -166,67 +66,21 @@ class Trainer {
     this.#reference = parts.reference;
     this.#journal = parts.journal;
     this.progress = parts.progress;
-    this.#lastSaved = parts.lastSaved;
-    const { recipe, signal } = parts.options;
-    const note = (message: string, step: number) => this.#journal.note(message, step);
-    this.#uploads = recipe.hub && new CheckpointUploads(recipe.hub, { note, ...(signal && { signal }) });
-  }
-
-  static async open(run: RunFolder, engine: Engine, host: EnvHost, options: TrainOptions): Promise<Trainer> {
-    const { recipe } = options;
-    const data = await openData(recipe);
-    const reference = new Reference(engine, run.path);
-    await dropUnfinished(run.path);
-    await reference.dropUnfinished();
-    const start = await modelFolder(run, recipe);
-    const model = await engine.chat(start);
-    const common = {
-      folder: start,
-      seed: recipe.seed,
-      ...(recipe.freeze && { freeze: recipe.freeze }),
-      ...(recipe.lora && { lora: recipe.lora as LoraSpec }),
-    };
-    const policy = await engine.learner(common);
-    const critic = recipe.critic && (await engine.learner({ folder: start, seed: recipe.seed, head: "value" }));
-    const checkpoint = await run.begin();
-    const journal = new Journal(run, options.onEvent);
-    for (const note of run.notes) journal.note(note, checkpoint?.step ?? 0);
-    const progress = progressFrom(checkpoint?.state, recipe);
-    if (checkpoint !== undefined) {
-      await policy.restore(join(checkpoint.path, "policy"));
-      const saved = join(checkpoint.path, "critic");
-      if (existsSync(saved)) await critic?.restore(saved);
-      // Before the first step a critic begins anew anyway.
-      else if (critic !== undefined && progress.step > 0) throw tooLate("critic");
-    }
-    return new Trainer({
-      run,
-      engine,
-      host,
-      options,
-      start,
-      model,
-      data,
-      learners: { policy, ...(critic && { critic }) },
-      reference,
-      journal,
-      progress,
-      lastSaved: checkpoint?.step ?? -1,
-    });
+    this.#saver = new Saver(parts);
   }
 
   /** True when the recipe is done, false when it was interrupted (and saved). */
   async run(): Promise<boolean> {
     try {
       const finished = await this.#train();
-      if (finished) await this.#uploads?.finish();
+      if (finished) await this.#saver.finish();
       return finished;
     } catch (error) {
       // What was learned so far is sound: a mended environment goes on from here.
       if (error instanceof TooManyFailed && error.sound && this.#skipped === 0) await this.#save();
       throw error;
     } finally {
-      await this.#uploads?.settled();
+      await this.#saver.settled();
     }
   }
 
@@ -256,7 +110,7 @@ class Trainer {
     } else if (this.progress.unmeasured) {
       const score = await this.#measure();
       // The checkpoint of this step says that it is still to be measured.
-      this.#lastSaved = -1;
+      this.#saver.forget();
       await this.#offerBest(score);
     }
     await this.#reinforce();
@@ -266,11 +120,11 @@ class Trainer {
     return done;
   }
 
-  /** Where the trained model is. */
   say(message: string): void {
     this.#journal.note(message, this.#globalStep);
   }
 
+  /** Where the trained model is. */
   async modelPath(): Promise<string> {
     const latest = await this.#run.checkpoints.latest();
     return latest === undefined ? this.#start : join(latest.path, "policy");
@@ -596,48 +450,18 @@ class Trainer {
     this.#journal.log(kind, this.#globalStep, metrics, spans);
   }
 
-  async #save(groups = this.progress.groups): Promise<void> {
-    const step = this.#globalStep;
-    if (step === this.#lastSaved) return;
-    const { policy, critic } = this.#learners;
-    // Saving may remove an older checkpoint, which must not be one that is being uploaded.
-    await this.#uploads?.settled();
-    const checkpoint = await this.#run.saveCheckpoint(
-      step,
-      async (folder) => {
-        await policy.checkpoint(join(folder, "policy"));
-        await writeTrained(join(folder, "policy"), trainedBy(this.#options.recipe));
-        await critic?.checkpoint(join(folder, "critic"));
-      },
-      { ...this.progress, groups },
-    );
-    this.#lastSaved = step;
-    this.#uploads?.saved(checkpoint);
-    const { referenceEvery, checkpoint: kept } = this.#options.recipe;
-    if (referenceEvery !== undefined) await this.#reference.drop(this.progress.reference, kept.keep);
+  #save(groups = this.progress.groups): Promise<void> {
+    return this.#saver.save({ ...this.progress, groups });
   }
 
-  /** The best weights so far are always saved, whether or not a checkpoint is due. A best of another evaluation is no rival. */
+  /** The best weights so far are always saved, whether or not a checkpoint is due. */
   async #offerBest(score: number | undefined, groups = this.progress.groups): Promise<void> {
     // Nothing was evaluated at this step.
-    if (score === undefined) return;
-    const best = await this.#run.checkpoints.bestScore();
-    const evaluation = evaluationKey(this.#options.recipe, this.#data.evaluation);
-    if (best !== undefined && best.evaluation !== evaluation) {
-      this.say(`The best so far (step ${best.step}, ${best.score}) is of another evaluation, and no longer compared.`);
-    } else if (best !== undefined && best.score >= score) return;
-    await this.#save(groups);
-    await this.#run.checkpoints.offerBest(this.#globalStep, score, "eval/success", evaluation);
+    if (score !== undefined) await this.#saver.offerBest({ ...this.progress, groups }, score);
   }
 }
 
 /** Those that failed, too: they are kept for who wants to look. */
 function episodesOf(groups: readonly PlayedGroup[]): Trajectory[] {
   return [...groups.flatMap((group) => group.trajectories), ...groups.flatMap((group) => group.dropped)];
-}
-
-function tooLate(field: string): ConfigError {
-  return new ConfigError(
-    `This run began without ${field}, which can't be added on the way: leave it out, or begin another run (--out) from this one's policy (--set model=…).`,
-  );
 }

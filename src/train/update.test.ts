@@ -4,10 +4,11 @@ import { ConfigError } from "../core/errors.ts";
 import type { CustomLoss, Datum, Learner, Loss, OptimizerParams, Sampler } from "../engine/engine.ts";
 import { type PolicyLoss, policyLoss } from "../engine/losses.ts";
 import type { Sequence, Trajectory } from "../rollout/trajectory.ts";
+import { type Learners, survivingGroups } from "./examples.ts";
 import type { Recipe, RecipeInput } from "./recipe.ts";
 import { registerLoss } from "./registry.ts";
 import { type PlayedTurn, playedEpisode, tinyRecipe } from "./test-run.ts";
-import { type Learners, survivingGroups, type UpdateReport, update } from "./update.ts";
+import { type UpdateReport, update } from "./update.ts";
 
 type Call = { readonly data: readonly Datum[]; readonly loss: Loss };
 

@@ -13,7 +13,7 @@ import type { EngineConfig } from "../engine/registry.ts";
 import { startVllm, type VllmServer } from "../engine/vllm/launch.ts";
 import type { Metrics } from "../run/events.ts";
 import { loadRecipe } from "./recipes.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 import "../index.ts";
 
 const python = process.env.SACCADE_VLLM_PYTHON;

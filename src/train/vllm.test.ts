@@ -25,7 +25,7 @@ import { readTrajectories } from "../run/trajectories.ts";
 import { rowOf } from "../viewer/row.ts";
 import type { Recipe, RecipeInput } from "./recipe.ts";
 import { signalsEnv, TINY, tinyRecipe } from "./test-run.ts";
-import { train } from "./trainer.ts";
+import { train } from "./train.ts";
 
 const python = process.env.SACCADE_VLLM_PYTHON;
 const LOOKS = signalsEnv(3, { side: 64 });

@@ -13,10 +13,11 @@ import type { ChatModel } from "../model/chat.ts";
 import { checkDemos, EpisodeOrder, type RunData } from "./data.ts";
 import { DemoPlayer, imitatedOf } from "./demo-player.ts";
 import { DemoThreads } from "./demo-threads.ts";
+import { scheduled } from "./policy-loss.ts";
 import type { Recipe } from "./recipe.ts";
 import { type SequenceLayout, sequencesOf, sftBatch } from "./sft.ts";
 import { type Imitated, TaughtDecisions } from "./taught-decisions.ts";
-import { MAX_SKIPPED, scheduled } from "./update.ts";
+import { MAX_SKIPPED } from "./update.ts";
 
 export type WarmStartOptions = {
   readonly recipe: Recipe;
