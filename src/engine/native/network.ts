@@ -5,7 +5,7 @@
  * attention call differs, and no kernel lets one row see how many others there are: both give the same bits.
  */
 import type { ModelConfig } from "../../model/config.ts";
-import { LANGUAGE_PREFIX, VISION_PREFIX } from "../../model/parameters.ts";
+import { LANGUAGE_PREFIX } from "../../model/parameters.ts";
 import { visionIds } from "../../model/vision-ids.ts";
 import { EngineError } from "../errors.ts";
 import { type RowValues, rowValues, type TokenScores, tokenScores } from "./heads.ts";
@@ -14,11 +14,9 @@ import type { KvCache } from "./kv-cache.ts";
 import { ADAPTER_PREFIX } from "./lora.ts";
 import * as op from "./ops.ts";
 import { type Head, type Parameters, VALUE_HEAD } from "./parameters.ts";
-import { positionTaps, TextRotary, tokenPositions, VisionRotary } from "./positions.ts";
+import { TextRotary, tokenPositions } from "./positions.ts";
 import type { Tape, Tensor } from "./tape.ts";
-
-/** A picture: patches [gridH*gridW, 3*frames*size*size] in merge-block order. */
-export type ImagePatches = { readonly patches: F32; readonly gridH: number; readonly gridW: number };
+import { type Encoded, type ImagePatches, VisionTower } from "./vision-tower.ts";
 
 /** What the vision tower made of one picture: rows [tokens, hidden] for the placeholders, and for the first language layers. */
 export type ImageFeatures = { readonly main: F32; readonly deepstack: readonly F32[] };
@@ -55,16 +53,6 @@ export type NetworkOptions = {
   readonly maskedIds?: readonly number[];
 };
 
-type Norm = { readonly weight: op.Param; readonly bias: op.Param };
-type Block = {
-  readonly norm1: Norm;
-  readonly qkv: op.Linear;
-  readonly proj: op.Linear;
-  readonly norm2: Norm;
-  readonly fc1: op.Linear;
-  readonly fc2: op.Linear;
-};
-type Merger = { readonly norm: Norm; readonly fc1: op.Linear; readonly fc2: op.Linear };
 type Layer = {
   readonly inputNorm: op.Param;
   readonly q: op.Linear;
@@ -78,8 +66,6 @@ type Layer = {
   readonly up: op.Linear;
   readonly down: op.Linear;
 };
-/** Encoded pictures, one below the other. */
-type Encoded = { readonly main: Tensor; readonly deepstack: readonly Tensor[]; readonly starts: readonly number[] };
 /** `pruned`: only the wanted rows of the result will be read. */
 type Attend = (layer: number, q: Tensor, k: Tensor, v: Tensor, pruned: boolean) => Tensor;
 
@@ -93,9 +79,6 @@ type LanguageInput = {
   readonly wanted: I32 | null;
 };
 
-/** Of the vision tower's layer norms; not in config.json. */
-const VISION_EPS = 1e-6;
-
 export class Network {
   readonly config: ModelConfig;
   readonly kernels: Kernels;
@@ -106,17 +89,12 @@ export class Network {
   readonly trained: Parameters;
   readonly #params = new Map<string, op.Param>();
   readonly #linears: op.Linear[] = [];
-  readonly #patchEmbed: op.Linear;
-  readonly #positionTable: op.Param;
-  readonly #blocks: readonly Block[];
-  readonly #merger: Merger;
-  readonly #deepstackMergers: readonly Merger[];
+  readonly #vision: VisionTower;
   readonly #embedding: op.Param;
   readonly #layers: readonly Layer[];
   readonly #finalNorm: op.Param;
   readonly #headLayer: op.Linear;
   readonly #textRotary: TextRotary;
-  readonly #visionRotary: VisionRotary;
 
   constructor(config: ModelConfig, kernels: Kernels, parameters: Parameters, options: NetworkOptions) {
     const { vision, text, ids } = config;
@@ -128,7 +106,6 @@ export class Network {
     this.allowed = new Uint8Array(text.vocabSize).fill(1);
     for (const id of options.maskedIds ?? visionIds(ids)) this.allowed[id] = 0;
     this.#textRotary = new TextRotary(text.ropeTheta, text.headDim, text.mropeSection);
-    this.#visionRotary = new VisionRotary(vision.ropeTheta, vision.hiddenSize / vision.heads);
 
     const param = (name: string, owner = parameters): op.Param => {
       const known = this.#params.get(name);
@@ -153,36 +130,8 @@ export class Network {
       this.#linears.push(made);
       return made;
     };
-    const norm = (name: string): Norm => ({ weight: param(`${name}.weight`), bias: param(`${name}.bias`) });
 
-    const eyes = VISION_PREFIX;
-    const width = vision.hiddenSize;
-    this.#patchEmbed = linear(
-      `${eyes}patch_embed.proj`,
-      width,
-      3 * vision.temporalPatchSize * vision.patchSize ** 2,
-      true,
-    );
-    this.#positionTable = param(`${eyes}pos_embed.weight`);
-    this.#blocks = Array.from({ length: vision.depth }, (_, i) => {
-      const block = `${eyes}blocks.${i}.`;
-      return {
-        norm1: norm(`${block}norm1`),
-        qkv: linear(`${block}attn.qkv`, 3 * width, width, true),
-        proj: linear(`${block}attn.proj`, width, width, true),
-        norm2: norm(`${block}norm2`),
-        fc1: linear(`${block}mlp.linear_fc1`, vision.intermediateSize, width, true),
-        fc2: linear(`${block}mlp.linear_fc2`, width, vision.intermediateSize, true),
-      };
-    });
-    const merged = width * vision.mergeSize ** 2;
-    const merger = (name: string): Merger => ({
-      norm: norm(`${name}.norm`),
-      fc1: linear(`${name}.linear_fc1`, merged, merged, true),
-      fc2: linear(`${name}.linear_fc2`, vision.outHiddenSize, merged, true),
-    });
-    this.#merger = merger(`${eyes}merger`);
-    this.#deepstackMergers = vision.deepstackIndexes.map((_, i) => merger(`${eyes}deepstack_merger_list.${i}`));
+    this.#vision = new VisionTower(vision, param, linear);
 
     const { hiddenSize, headDim, heads, kvHeads, intermediateSize } = text;
     this.#embedding = param(`${LANGUAGE_PREFIX}embed_tokens.weight`);
@@ -241,7 +190,7 @@ export class Network {
     const positions = new Int32Array(total * 3);
     const segments = new Int32Array(batch.sequences.length * 2);
     const merge = config.vision.mergeSize;
-    const encoded = batch.images.length > 0 ? this.#encode(tape, batch.images) : null;
+    const encoded = batch.images.length > 0 ? this.#vision.encode(tape, batch.images) : null;
     const from: number[] = [];
     const to: number[] = [];
     let start = 0;
@@ -333,7 +282,9 @@ export class Network {
         ? null
         : {
             main: assemble(({ main }) => main),
-            deepstack: this.#deepstackMergers.map((_, i) => assemble(({ deepstack }) => deepstack[i] as F32)),
+            deepstack: this.config.vision.deepstackIndexes.map((_, i) =>
+              assemble(({ deepstack }) => deepstack[i] as F32),
+            ),
           };
     const lists = [...tables].map(([cache, { table, some }]) => ({
       cache,
@@ -360,7 +311,7 @@ export class Network {
   /** What the vision tower makes of pictures, in arrays of their own. The same bits whatever pictures are encoded together. */
   encode(tape: Tape, images: readonly ImagePatches[]): ImageFeatures[] {
     if (images.length === 0) return [];
-    const { main, deepstack, starts } = this.#encode(tape, images);
+    const { main, deepstack, starts } = this.#vision.encode(tape, images);
     const { hiddenSize } = this.config.text;
     return images.map((_, i) => {
       const cut = ({ data, rows }: Tensor) =>
@@ -423,86 +374,6 @@ export class Network {
       if (id < 0 || id >= vocabSize)
         throw new EngineError(`Token id ${id} is outside the vocabulary of ${vocabSize}. Check the tokenizer.`);
     }
-  }
-
-  #encode(tape: Tape, images: readonly ImagePatches[]): Encoded {
-    const { vision } = this.config;
-    const { mergeSize: merge, heads } = vision;
-    const headDim = vision.hiddenSize / heads;
-    const side = Math.sqrt(vision.positionEmbeddings);
-    const total = images.reduce((sum, { gridH, gridW }) => sum + gridH * gridW, 0);
-    const cos = tape.take((total * headDim) / 2);
-    const sin = tape.take((total * headDim) / 2);
-    const tapIds = new Int32Array(total * 4);
-    const tapWeights = tape.take(total * 4);
-    const segments = new Int32Array(images.length * 2);
-    const starts: number[] = [];
-    let start = 0;
-    for (const [i, { patches, gridH, gridW }] of images.entries()) {
-      const count = gridH * gridW;
-      if (gridH % merge !== 0 || gridW % merge !== 0 || patches.length !== count * this.#patchEmbed.in) {
-        throw new EngineError(
-          `A picture of ${gridH}×${gridW} patches must divide into blocks of ${merge} and bring ${this.#patchEmbed.in} numbers for each patch.`,
-        );
-      }
-      this.#visionRotary.fill(
-        cos.subarray((start * headDim) / 2),
-        sin.subarray((start * headDim) / 2),
-        gridH,
-        gridW,
-        merge,
-      );
-      positionTaps(tapIds.subarray(start * 4), tapWeights.subarray(start * 4), side, gridH, gridW, merge);
-      segments.set([start, count], i * 2);
-      starts.push(start / merge ** 2);
-      start += count;
-    }
-
-    let x = op.embedPatches(
-      tape,
-      images.map(({ patches }) => patches),
-      this.#patchEmbed,
-    );
-    op.addMixed(tape, x, this.#positionTable, tapIds, tapWeights, 4);
-    const shape = { heads, kvHeads: heads, headDim, causal: false };
-    const deepstack: Tensor[] = [];
-    for (const [i, block] of this.#blocks.entries()) {
-      const attended = op.layerNorm(tape, x, block.norm1.weight, block.norm1.bias, VISION_EPS);
-      const qkv = op.linear(tape, attended, block.qkv);
-      tape.drop(attended);
-      // Queries and keys are neighbours: one call turns both.
-      op.rope(tape, qkv, cos, sin, 2 * heads, headDim);
-      const at = (part: number) => ({ tensor: qkv, at: part * vision.hiddenSize });
-      const mixed = op.attention(tape, at(0), at(1), at(2), segments, shape);
-      tape.drop(qkv);
-      x = op.addLinear(tape, x, mixed, block.proj);
-      tape.drop(mixed);
-      const normed = op.layerNorm(tape, x, block.norm2.weight, block.norm2.bias, VISION_EPS);
-      const wide = op.linear(tape, normed, block.fc1);
-      tape.drop(normed);
-      const active = op.gelu(tape, wide, "tanh");
-      tape.drop(wide);
-      x = op.addLinear(tape, x, active, block.fc2);
-      tape.drop(active);
-      const level = vision.deepstackIndexes.indexOf(i);
-      const merger = this.#deepstackMergers[level];
-      if (merger !== undefined) deepstack.push(this.#merge(tape, x, merger));
-    }
-    const main = this.#merge(tape, x, this.#merger);
-    tape.drop(x);
-    return { main, deepstack, starts };
-  }
-
-  /** Blocks of patches to tokens. The norm's size says whether it works on patches or on blocks. */
-  #merge(tape: Tape, x: Tensor, { norm, fc1, fc2 }: Merger): Tensor {
-    const normed = op.layerNorm(tape, x, norm.weight, norm.bias, VISION_EPS, fc1.in);
-    const wide = op.linear(tape, normed, fc1);
-    tape.drop(normed);
-    const active = op.gelu(tape, wide, "erf");
-    tape.drop(wide);
-    const y = op.linear(tape, active, fc2);
-    tape.drop(active);
-    return y;
   }
 
   #language(tape: Tape, { ids, positions, encoded, from, to, wanted }: LanguageInput, attend: Attend): Tensor {

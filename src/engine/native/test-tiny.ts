@@ -2,8 +2,9 @@
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { checkConfig, type ModelConfig } from "../../model/config.ts";
 import type { F32 } from "./kernels/api.ts";
-import type { ImagePatches, PackedBatch, PackedSequence } from "./network.ts";
+import type { PackedBatch, PackedSequence } from "./network.ts";
 import { type Freeze, type Head, modelLayout, Parameters } from "./parameters.ts";
+import type { ImagePatches } from "./vision-tower.ts";
 
 const VOCAB = 61;
 const IMAGE_TOKEN = 57;
