@@ -19,6 +19,8 @@ import { Writer } from "../src/tinker/protobuf.ts";
 
 const KEY = "a-key-that-is-long-enough";
 const MIB = 1024 * 1024;
+/** Time that a server has to end after it stopped listening. */
+const MAX_END_MS = 30_000;
 const root = resolve(import.meta.dirname, "..");
 
 export type Size = {
@@ -50,6 +52,8 @@ type Target = {
   /** A path that is cheap to answer. */
   readonly health: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** The end of its standard error, where that says why it ended. */
+  lastLines?(): string;
 };
 
 /** Bytes as they go over the wire; the answer's status, 0 where there was none, and its text. */
@@ -476,11 +480,22 @@ async function startTorch(): Promise<Target> {
   const flags = ["-m", "saccade_torch", "--device", "cpu", "--threads", "1", "--with-parent"];
   const child = spawn("python3", flags, {
     env: { ...process.env, PYTHONPATH: packageFolder(), SACCADE_TORCH_KEY: KEY },
-    stdio: ["pipe", "pipe", "ignore"],
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  let lastLines = "";
+  child.stderr.on("data", (part: Buffer) => {
+    lastLines = (lastLines + part.toString()).slice(-2000);
   });
   const [said] = (await once(child.stdout, "data")) as [Buffer];
   const { port } = JSON.parse(said.toString()) as { port: number };
-  return { name: "torch", port, child, health: "/health", headers: { Authorization: `Bearer ${KEY}` } };
+  return {
+    name: "torch",
+    port,
+    child,
+    health: "/health",
+    headers: { Authorization: `Bearer ${KEY}` },
+    lastLines: () => lastLines,
+  };
 }
 
 async function attack(target: Target, size: Size, mutations: number): Promise<Report> {
@@ -492,7 +507,7 @@ async function attack(target: Target, size: Size, mutations: number): Promise<Re
   let sent = 0;
   let isOver: string | undefined;
   child.once("exit", (code, signal) => {
-    isOver = `the server ended: ${code ?? signal}`;
+    isOver = `the server ended: ${signal ?? `exit code ${code}`}. ${target.lastLines?.() ?? ""}`;
   });
   const note = ({ status, text }: Said) => {
     sent += 1;
@@ -541,6 +556,11 @@ async function attack(target: Target, size: Size, mutations: number): Promise<Re
     await together(mutants(mutations), 24);
   }
   const { failed, ...seen } = await watcher.end();
+  // A server that ends stops listening some seconds before: wait to learn why.
+  if (failed.some((why) => why.includes("ECONNREFUSED")) && isOver === undefined) {
+    await Promise.race([once(child, "exit"), new Promise((late) => setTimeout(late, MAX_END_MS))]);
+    isOver ??= `the server refuses connections and did not end in ${MAX_END_MS} ms. ${target.lastLines?.() ?? ""}`;
+  }
   faults.push(...secrets.touched(), ...(isOver === undefined ? [] : [isOver]), ...[...new Set(failed)]);
   secrets.close();
   return { name, sent, statuses, faults, ...seen };

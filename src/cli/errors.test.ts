@@ -38,6 +38,12 @@ beforeAll(() => {
   writeFileSync(join(folder, "run/events.jsonl"), '{"step":1,"time":1,"kind":"eval","metrics":{"eval/success":0.5}}\n');
 });
 
+test("a bug in the user's own file is told with its line there, and none of ours", () => {
+  const { status, stderr } = saccade("play", "./throws.ts");
+  expect(status).toBe(EXIT.failed);
+  expect(stderr).toMatch(/^saccade: my bug\n {2}at .*throws\.ts:3:\d+\)?\n$/);
+});
+
 describe("An error is one line", () => {
   const lake = ["frozen_lake", "--oracle"];
   test.each<[string, number, RegExp, ...string[]]>([
@@ -45,6 +51,7 @@ describe("An error is one line", () => {
     ["a folder for a recipe", 2, /no recipe ".\/empty"/, "train", "./empty"],
     ["a recipe that can't be read", 2, /broken.ts could not be loaded/, "train", "./broken.ts"],
     ["an unknown recipe", 2, /no recipe "nope"/, "train", "nope"],
+    ["a recipe's name misspelt", 2, /no recipe "quikstart"\. Did you mean "quickstart"\?/, "train", "quikstart"],
     ["curves of what is no run", 2, /empty is not a run folder/, "run", "plot", "empty"],
     [
       "curves of a metric that a run has not",
@@ -118,7 +125,6 @@ describe("An error is one line", () => {
       "a-file/e",
     ],
     ["a missing world", 2, /There is no file .*nope.ts/, "play", "./nope.ts"],
-    ["a bug in a world", 1, /my bug .*--debug shows where/, "play", "./throws.ts"],
     ["no model", 2, /There is no model in nope/, "model", "info", "nope"],
     ["no demonstrations", 2, /There is no file nope.jsonl/, "sft", "preset:nano", "--data", "nope.jsonl"],
     ["demonstrations that are none", 1, /d.jsonl:1: not JSON/, "sft", "preset:nano", "--data", "d.jsonl"],

@@ -1,10 +1,11 @@
 /**
  * How a command fails: one line that says what is wrong, and an exit code. Whatever was thrown on purpose, and whatever the file system refused, needs no
- * stack; anything else is a bug, of ours or of the user's own file, and `--debug` shows where.
+ * stack. Anything else is a bug: the line of the user's own file is shown where there is one, and `--debug` shows the rest.
  */
 import { CommanderError } from "commander";
 import { errorMessage, SaccadeError } from "../core/index.ts";
 import { printable } from "../core/printable.ts";
+import { userFrames } from "../run/failures.ts";
 import { EXIT } from "./common.ts";
 
 /** What the file system's codes mean to somebody who typed a path. */
@@ -33,7 +34,9 @@ function describe(error: unknown, debug: boolean): string {
   if (error instanceof SaccadeError) return error.message;
   const refusal = fileRefusal(error);
   if (refusal !== undefined) return refusal;
-  return `${errorMessage(error)}${debug ? "" : " (unexpected; --debug shows where)"}`;
+  if (debug) return errorMessage(error);
+  const [line] = userFrames(error);
+  return `${errorMessage(error)}${line === undefined ? " (unexpected; --debug shows where)" : `\n  ${line}`}`;
 }
 
 /** `Can't open /x/y: there is no such file or folder.`, when that is what the error says. */

@@ -8,7 +8,7 @@ import type { Awaitable } from "../core/json.ts";
 import type { Message, Part, Role } from "../core/message.ts";
 import { closestWord, given } from "../core/words.ts";
 import type { ActionSpec } from "./action.ts";
-import type { BuiltinAgent, Env, RewardPart, Step } from "./env.ts";
+import { type BuiltinAgent, type Env, type RewardPart, type Step, sumRewards } from "./env.ts";
 import type { Protocol } from "./protocol.ts";
 import type { PromptStyle } from "./world.ts";
 import type { Scorer } from "./world-env.ts";
@@ -172,6 +172,9 @@ export function checkRewards(parts: unknown, reply: string, where: string): read
       );
     }
   }
+  // Each may be finite and their sum not.
+  const sum = sumRewards(parts as readonly RewardPart[]);
+  if (!Number.isFinite(sum)) throw new EnvError(`${where} must add up to a finite number; their sum is ${sum}.`);
   return parts as readonly RewardPart[];
 }
 

@@ -53,19 +53,15 @@ describe("what a user's environment returns is checked", () => {
 
   test.each([
     ["no list", undefined, "a list of parts"],
-    ["a part without a name", [{ value: 1 }], "the name of a reward"],
+    ["a part without a name", [{ value: 1 }], "rewards[0].name must be letters"],
     ["a name that can't be a metric", [{ name: "my reward", value: 1 }], "letters, digits"],
     [
       "a value that is no number",
       [{ name: "task", value: Number.NaN }],
-      "x, seed 0: step() must pay a finite number, got NaN",
+      'x, seed 0: step().rewards[0].value ("task") must be a finite number; got NaN',
     ],
-    ["an infinite one", [{ name: "task", value: Number.NEGATIVE_INFINITY }], 'got -Infinity as the reward "task"'],
-    [
-      "a sum that is not finite",
-      [1, 2].map((i) => ({ name: `part${i}`, value: 1e308 })),
-      "the sum of its rewards is Infinity",
-    ],
+    ["an infinite one", [{ name: "task", value: Number.NEGATIVE_INFINITY }], "must be a finite number; got -Infinity"],
+    ["a sum that is not finite", [1, 2].map((i) => ({ name: `part${i}`, value: 1e308 })), "their sum is Infinity"],
     ["a span outside the reply", [{ name: "task", value: 1, span: [2, 5] }], "0..4, got [2,5]"],
     ["a claim outside the reply", [{ name: "task", value: 1, claims: [{ span: [0, 9], right: true }] }], "got [0,9]"],
     ["a span that ends before it starts", [{ name: "task", value: 1, span: [2, 1] }], "got [2,1]"],

@@ -3,11 +3,12 @@
  * wrong ends the episode with a reason, and an episode that ended for our reasons leaves no token sequences, so that it can't be
  * trained by accident.
  */
-import { EnvError, errorMessage } from "../core/errors.ts";
+import { errorMessage } from "../core/errors.ts";
 import type { Message } from "../core/message.ts";
 import { assistant } from "../core/message.ts";
 import { EngineLost } from "../engine/errors.ts";
-import { type Env, type RewardPart, type Step, sumRewards } from "../envs/env.ts";
+import { checkMessages, checkRewards, checkStep } from "../envs/contract.ts";
+import { type Env, type RewardPart, sumRewards } from "../envs/env.ts";
 import { stackAtUser } from "../run/failures.ts";
 import { type Agent, OutOfTokens, PromptTooLong } from "./agents.ts";
 import { episodeSignal, TimedOut, within } from "./deadline.ts";
@@ -90,10 +91,7 @@ async function play(request: EpisodeRequest, record: Recording, signal: AbortSig
     return { end };
   };
   try {
-    record.observation = checkMessages(
-      await within(() => env.reset(seed), stepTimeoutMs, signal),
-      by("reset() must return"),
-    );
+    record.observation = checkMessages(await within(() => env.reset(seed), stepTimeoutMs, signal), by("reset()"));
     conversation.push(...record.observation);
     for (;;) {
       phase = "reply";
@@ -146,42 +144,6 @@ function endingOf(error: unknown, phase: Phase, turn: number): Ending {
   return { end, error: `The environment failed ${phase === "reset" ? "at reset" : `in turn ${turn}`}: ${message}` };
 }
 
-/** A user's environment may return anything; a reward that is no number would poison the whole group. */
-function checkStep(step: Step, reply: string, from: string): Step {
-  checkRewards(step?.rewards, reply, from);
-  if (typeof step.info !== "object" || step.info === null)
-    throw new EnvError(`${from} must return \`info\`, an object.`);
-  checkMessages(step.observation, `${from} must return \`observation\`,`);
-  return step;
-}
-
-/** Throws unless every part has a name, a finite value and a place inside the reply. */
-export function checkRewards(parts: unknown, reply: string, from: string): readonly RewardPart[] {
-  if (!Array.isArray(parts)) {
-    throw new EnvError(`${from} must return \`rewards\`, a list of parts like { name: "task", value: 1 }.`);
-  }
-  for (const { name, value, span, claims = [] } of parts as Partial<RewardPart>[]) {
-    if (typeof name !== "string" || !/^[a-z][\w-]*$/i.test(name)) {
-      throw new EnvError(`${from}: the name of a reward is letters, digits, _ and -, got ${JSON.stringify(name)}.`);
-    }
-    if (!Number.isFinite(value)) {
-      throw new EnvError(`${from} must pay a finite number, got ${String(value)} as the reward "${name}".`);
-    }
-    for (const place of [...(span === undefined ? [] : [span]), ...claims.map((claim) => claim.span)]) {
-      const [start, end] = place ?? [];
-      if (Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start <= end && end <= reply.length)
-        continue;
-      throw new EnvError(
-        `${from}: the span of the reward "${name}" must lie in the reply, 0..${reply.length}, got ${JSON.stringify(place)}.`,
-      );
-    }
-  }
-  // Each may be finite and their sum not.
-  const sum = sumRewards(parts as readonly RewardPart[]);
-  if (!Number.isFinite(sum)) throw new EnvError(`${from} must pay a finite number, the sum of its rewards is ${sum}.`);
-  return parts as readonly RewardPart[];
-}
-
 /** The turn with further parts of its reward. */
 export function withRewards(turn: Turn, more: readonly RewardPart[]): Turn {
   const rewards = [...turn.rewards, ...more];
@@ -192,11 +154,6 @@ export function withRewards(turn: Turn, more: readonly RewardPart[]): Turn {
 function full(error: unknown): undefined {
   if (error instanceof OutOfTokens) return undefined;
   throw error;
-}
-
-function checkMessages(messages: readonly Message[], what: string): readonly Message[] {
-  if (!Array.isArray(messages)) throw new EnvError(`${what} a list of messages.`);
-  return messages;
 }
 
 function closeQuietly(agent: Agent): void {

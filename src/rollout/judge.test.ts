@@ -66,15 +66,15 @@ describe("a judge that fails scores nothing and fails no episode", () => {
   const wrong: [string, Judge, string][] = [
     ["it throws", () => Promise.reject(new Error("no credit left")), "no credit left"],
     ["it never answers", never, "the judge took more than 20 ms"],
-    ["it forgets a turn", async () => [[]], "turn 2 must return"],
+    ["it forgets a turn", async () => [[]], "turn 2 must be a list"],
     ["it speaks of a turn too many", async () => [[], [], []], "3 turns, the episode has 2"],
     [
       "a reward is no number",
       async () => [[{ name: "style", value: Number.NaN }], []],
-      "must pay a finite number, got NaN",
+      '.value ("style") must be a finite number; got NaN',
     ],
     ["a span lies outside the reply", async () => [[], [{ name: "x", value: 1, span: [0, 99] }]], "0..9"],
-    ["it answers nonsense", (async () => 7) as unknown as Judge, "turn 1 must return"],
+    ["it answers nonsense", (async () => 7) as unknown as Judge, "turn 1 must be a list"],
   ];
   test.each(wrong)("%s", async (_, judge, why) => {
     const [episode] = await play(judge, { judgeTimeoutMs: 20 });

@@ -4,9 +4,10 @@
  * that is counted.
  */
 import { DataError, errorMessage } from "../core/errors.ts";
+import { checkRewards } from "../envs/contract.ts";
 import type { RewardPart } from "../envs/env.ts";
 import { episodeSignal, within } from "./deadline.ts";
-import { checkRewards, withRewards } from "./episode.ts";
+import { withRewards } from "./episode.ts";
 import type { Trajectory } from "./trajectory.ts";
 
 /** Further parts of the reward, a list per turn. Must stop when the signal is aborted. */
@@ -27,7 +28,11 @@ export async function judgeEpisode(
     const turns = episode.turns.map((turn, i) =>
       withRewards(
         turn,
-        checkRewards(paid?.[i], turn.reply, `${episode.env}, seed ${episode.seed}: the judge of turn ${i + 1}`),
+        checkRewards(
+          paid?.[i],
+          turn.reply,
+          `${episode.env}, seed ${episode.seed}: what the judge returns for turn ${i + 1}`,
+        ),
       ),
     );
     if (paid.length !== turns.length) {

@@ -43,12 +43,20 @@ export function failureData(failure: Failure): JsonObject {
 
 /** The frames of a stack from the first line that is neither ours nor Node's nor a dependency's. Where there is none: the innermost, unless the words were chosen for the reader. */
 export function stackAtUser(error: unknown): string | undefined {
-  if (!(error instanceof Error) || typeof error.stack !== "string") return undefined;
-  const frames = error.stack.split("\n").flatMap((line) => /^\s*(at .+:\d+:\d+\)?)$/.exec(line)?.[1] ?? []);
-  const users = frames.filter((frame) => !/[( ]node:|[/\\]node_modules[/\\]/.test(frame) && !isOurs(frame));
-  const others = error instanceof SaccadeError ? [] : frames;
+  const users = userFrames(error);
+  const others = error instanceof SaccadeError ? [] : framesOf(error);
   const shown = (users.length > 0 ? users : others).slice(0, MAX_FRAMES);
   return shown.length === 0 ? undefined : shown.join("\n");
+}
+
+/** The frames of a stack in the user's own files, innermost first. */
+export function userFrames(error: unknown): string[] {
+  return framesOf(error).filter((frame) => !/[( ]node:|[/\\]node_modules[/\\]/.test(frame) && !isOurs(frame));
+}
+
+function framesOf(error: unknown): string[] {
+  if (!(error instanceof Error) || typeof error.stack !== "string") return [];
+  return error.stack.split("\n").flatMap((line) => /^\s*(at .+:\d+:\d+\)?)$/.exec(line)?.[1] ?? []);
 }
 
 /** The folder that this file was loaded from: `src/` of the sources, `dist/` of the package. */

@@ -130,7 +130,7 @@ export class Client {
         // Whether it was done is not known, and never will be.
         if (error instanceof Gone || (error instanceof WorkerLost && attempt === ATTEMPTS)) {
           const words = this.source.lastWords();
-          throw words === undefined ? new Gone() : new EngineError(words);
+          throw words === undefined ? new Gone(this.source.ending) : new EngineError(words);
         }
         if (attempt === ATTEMPTS) throw error;
         if (error instanceof WorkerLost) await sleep(WAIT_MS * 2 ** (attempt - 1));

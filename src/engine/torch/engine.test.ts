@@ -211,7 +211,9 @@ describe.runIf(TORCH)("the PyTorch worker", () => {
     process.kill(worker.pid!, "SIGKILL");
     for (const failure of await failures) {
       expect(failure.status).toBe("rejected");
-      expect(String((failure as PromiseRejectedResult).reason)).toMatch(/EngineLost.*Restore a checkpoint/);
+      expect(String((failure as PromiseRejectedResult).reason)).toMatch(
+        /EngineLost.*\(ended by SIGKILL.*Restore a checkpoint/,
+      );
     }
     await expect(learner.forward(data)).rejects.toThrow(/Restore a checkpoint/);
     await learner.restore(saved);

@@ -8,9 +8,11 @@ export class WorkerLost extends EngineError {
 
 /** The process that knew is gone: asking again is no use. */
 export class Gone extends EngineLost {
-  constructor() {
+  /** `ending`: how its process ended, where we know. */
+  constructor(ending?: string) {
+    const how = ending === undefined ? "" : ` (${ending})`;
     super(
-      "The PyTorch worker was lost, and what it knew with it. Restore a checkpoint into this learner, and publish again.",
+      `The PyTorch worker was lost${how}, and what it knew with it. Restore a checkpoint into this learner, and publish again.`,
     );
   }
 }

@@ -44,6 +44,8 @@ export interface WorkerSource {
   link(): Promise<Link>;
   /** It did not answer: look again. */
   doubt(): void;
+  /** How the process of the one before this ended, where we started it: its signal or exit code, and the last line it wrote. */
+  readonly ending: string | undefined;
   /** Why the one before this ended, where it said so. Told once. */
   lastWords(): string | undefined;
   close(): Promise<void>;
@@ -64,6 +66,7 @@ export class LocalWorker implements WorkerSource {
   #running: { readonly link: Promise<Link>; readonly child: ChildProcess } | undefined;
   #closed = false;
   #lastWords: string | undefined;
+  #ending: string | undefined;
 
   constructor(settings: WorkerSettings) {
     this.#settings = settings;
@@ -82,6 +85,10 @@ export class LocalWorker implements WorkerSource {
     const words = this.#lastWords;
     this.#lastWords = undefined;
     return words;
+  }
+
+  get ending(): string | undefined {
+    return this.#ending;
   }
 
   /** Of the worker, for tests that kill it. */
@@ -132,7 +139,11 @@ export class LocalWorker implements WorkerSource {
     const forget = () => {
       if (this.#running === running) this.#running = undefined;
     };
-    child.once("close", forget);
+    child.once("close", (code, signal) => {
+      const line = lines.at(-1);
+      this.#ending = `${signal === null ? `exit code ${code}` : `ended by ${signal}`}${line === undefined ? "" : `: ${line}`}`;
+      forget();
+    });
     link.catch(forget);
     // Nobody waits for it: it must not keep this process alive.
     child.unref();
@@ -192,6 +203,9 @@ export class RemoteWorker implements WorkerSource {
     this.#link.catch(() => this.doubt());
     return this.#link;
   }
+
+  /** Its own machine knows. */
+  readonly ending = undefined;
 
   lastWords(): undefined {}
 
