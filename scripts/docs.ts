@@ -1,6 +1,7 @@
 /** `npm run docs`: writes the reference pages that are generated. `test/reference.test.ts` fails when one is stale. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import "../src/index.ts";
 import "../worlds/register.ts";
 import { referencePages } from "./reference/index.ts";
 

@@ -76,12 +76,12 @@ export function typeOf(field: JsonSchema): string {
   if (field.type === "integer" || field.type === "number") return `${field.type}${rangeOf(field)}`;
   if (field.type === "object") {
     if (field.properties === undefined) return "object";
-    const optional = (key: string) => (field.required?.includes(key) ? "" : "?");
-    return code(
-      `{ ${Object.keys(field.properties)
-        .map((key) => `${key}${optional(key)}`)
-        .join(", ")} }`,
-    );
+    const members = Object.entries(field.properties).map(([key, member]) => {
+      const values = member.const === undefined ? member.enum : [member.const];
+      const optional = field.required?.includes(key) ? "" : "?";
+      return `${key}${optional}${values === undefined ? "" : `: ${values.map(json).join(" | ")}`}`;
+    });
+    return code(`{ ${members.join(", ")} }`);
   }
   return field.type ?? (field.title === undefined ? "any" : code(field.title));
 }

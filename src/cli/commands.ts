@@ -33,7 +33,9 @@ const COMMANDS: Readonly<Record<string, Entry>> = {
 export async function loadCommands(called = ""): Promise<Command[]> {
   const one = Object.hasOwn(COMMANDS, called) ? COMMANDS[called] : undefined;
   const entries = one === undefined ? Object.values(COMMANDS) : [one];
-  const commands = await Promise.all(entries.map(async ({ group, load }) => (await load()).helpGroup(group)));
+  const commands: Command[] = [];
+  // One at a time: under a loader of sources, two that share a file would see half of it.
+  for (const { group, load } of entries) commands.push((await load()).helpGroup(group));
   if (one === undefined && called !== "" && called !== "help") throw unknownCommand(called, commands);
   return commands;
 }

@@ -16,62 +16,104 @@ import { recipeProblems } from "./recipe-errors.ts";
 import { getEstimator, type Named, resolveFilter, resolveLoss } from "./registry.ts";
 
 const rates = z.strictObject({
-  vision: z.number().optional(),
-  merger: z.number().optional(),
-  language: z.number().optional(),
-  embedding: z.number().optional(),
-  head: z.number().optional(),
-  lora: z.number().optional(),
+  vision: z.number().optional().describe("Learning rate of the vision tower."),
+  merger: z.number().optional().describe("Learning rate of the merger between vision and language."),
+  language: z.number().optional().describe("Learning rate of the language layers."),
+  embedding: z.number().optional().describe("Learning rate of the token embedding."),
+  head: z.number().optional().describe("Learning rate of the output head."),
+  lora: z.number().optional().describe("Learning rate of LoRA matrices."),
 });
 
 const optimizer = z.strictObject({
-  name: z.enum(["adamw", "muon"]).default("adamw"),
-  learningRate: z.number().positive(),
-  /** Muon: rate of what is no hidden matrix. */
-  adamLearningRate: z.number().positive().optional(),
-  rates: rates.optional(),
-  beta1: z.number().min(0).max(1).default(0.9),
-  beta2: z.number().min(0).max(1).default(0.95),
-  weightDecay: z.number().min(0).default(0),
-  /** 0: no clipping. */
-  maxGradNorm: z.number().min(0).default(1),
+  name: z
+    .enum(["adamw", "muon"])
+    .default("adamw")
+    .describe("AdamW, or Muon for the hidden matrices with AdamW for the rest."),
+  learningRate: z
+    .number()
+    .positive()
+    .describe("Learning rate. With Muon, 0.01 to 0.02 is usual for training from scratch."),
+  adamLearningRate: z
+    .number()
+    .positive()
+    .optional()
+    .describe("With Muon: learning rate of the parameters that AdamW updates."),
+  rates: rates.optional().describe("Learning rates of parts of the model, instead of `learningRate`."),
+  beta1: z.number().min(0).max(1).default(0.9).describe("Decay of the first moment."),
+  beta2: z.number().min(0).max(1).default(0.95).describe("Decay of the second moment."),
+  weightDecay: z.number().min(0).default(0).describe("Decoupled weight decay, on matrices only."),
+  maxGradNorm: z.number().min(0).default(1).describe("Clip the global gradient norm to this. 0 does not clip."),
 });
 
 const schedule = z.strictObject({
-  name: z.enum(["constant", "linear", "cosine"]).default("constant"),
-  warmupSteps: z.int().min(0).default(0),
-  /** Share of the rate that is left at the end. */
-  floor: z.number().min(0).max(1).default(0),
+  name: z
+    .enum(["constant", "linear", "cosine"])
+    .default("constant")
+    .describe("How the learning rate changes over the steps."),
+  warmupSteps: z.int().min(0).default(0).describe("Steps in which the rate rises from 0."),
+  floor: z.number().min(0).max(1).default(0).describe("Share of the learning rate that remains at the end."),
 });
 
-const weight = z.number().positive().default(1);
-const envOptions = z.record(z.string(), z.unknown()).default({});
-/** As `Source` of envs: an environment on seeds that the run draws, or rows of a file. */
+const weight = z.number().positive().default(1).describe("Share of the episodes, relative to the other sources.");
+const envOptions = z.record(z.string(), z.unknown()).default({}).describe("Options of the environment.");
+/** As `Source` of envs: an environment on seeds that the run draws, or rows of a file. `describe` also feeds docs/reference/recipe.md. */
 const source = z.union([
-  z.strictObject({ env: z.string(), options: envOptions, weight }),
-  z.strictObject({ tickets: z.string(), weight }),
-  z.strictObject({ records: z.string(), env: z.string(), options: envOptions, weight }),
-  z.strictObject({ plan: z.string(), weight }),
+  z.strictObject({
+    env: z.string().describe("Environment id or path."),
+    options: envOptions,
+    weight,
+  }),
+  z.strictObject({
+    tickets: z.string().describe("File of rows that each name an episode."),
+    weight,
+  }),
+  z.strictObject({
+    records: z.string().describe("File of rows that the environment plays."),
+    env: z.string().describe("Environment id or path."),
+    options: envOptions,
+    weight,
+  }),
+  z.strictObject({
+    plan: z.string().describe("VAGEN seed plan, YAML or JSON."),
+    weight,
+  }),
 ]);
 
 const seedRange = z.tuple([z.int().min(0), z.int().min(0)]);
 
 const sft = z.strictObject({
-  /** Episodes played by a noisy oracle: with probability `noise` a random action is played and learned. Needed unless there are files. */
-  episodes: z.int().min(0).default(0),
-  noise: z.number().min(0).max(1).default(0),
-  /** What is said on a noisy turn: the move that was played, or the oracle's. `agreed`: what was played, learned only where it is the oracle's. */
-  labels: z.enum(LABELS).default("played"),
-  /** What is played; default: the recipe's envs. */
-  envs: z.array(source).min(1).optional(),
-  /** Demonstration files instead of playing. */
-  files: z.array(z.string()).default([]),
-  batch: z.int().min(1).default(32),
-  epochs: z.int().min(1).default(1),
-  /** Threads that play the next batches; 0: the main thread does, which is enough for an engine that computes on this processor. */
-  threads: z.int().min(0).default(0),
-  optimizer,
-  schedule: schedule.prefault({ name: "cosine", warmupSteps: 20, floor: 0.05 }),
+  episodes: z
+    .int()
+    .min(0)
+    .default(0)
+    .describe("Episodes that a noisy oracle plays. Required unless there are `files`."),
+  noise: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0)
+    .describe("Probability of playing a random action instead of the oracle's."),
+  labels: z
+    .enum(LABELS)
+    .default("played")
+    .describe(
+      "What a noisy turn teaches: the action that was `played`, the `oracle`'s, or `agreed`: the played action, only where it is also the oracle's.",
+    ),
+  envs: z.array(source).min(1).optional().describe("Sources to play. By default the recipe's `envs`."),
+  files: z.array(z.string()).default([]).describe("Demonstration files to learn from instead of playing."),
+  batch: z.int().min(1).default(32).describe("Episodes per update."),
+  epochs: z.int().min(1).default(1).describe("Passes over the demonstrations."),
+  threads: z
+    .int()
+    .min(0)
+    .default(0)
+    .describe(
+      "Threads that play the next batches. 0 plays on the main thread, which is enough for an engine on the same processor.",
+    ),
+  optimizer: optimizer.describe("Optimizer of the warm start."),
+  schedule: schedule
+    .prefault({ name: "cosine", warmupSteps: 20, floor: 0.05 })
+    .describe("Schedule of the warm start's learning rate."),
 });
 
 const warmStart = sft.refine(({ episodes, files }) => episodes > 0 || files.length > 0, {
@@ -81,12 +123,18 @@ const warmStart = sft.refine(({ episodes, files }) => episodes > 0 || files.leng
 
 const kl = z
   .strictObject({
-    as: z.enum(["loss", "reward"]),
-    coefficient: z.number().min(0),
-    estimator: z.enum(["k1", "k2", "k3"]).default("k3"),
-    /** KL as reward: adapt the coefficient towards this KL. */
-    target: z.number().positive().optional(),
-    horizon: z.number().positive().default(10_000),
+    as: z.enum(["loss", "reward"]).describe("Add KL to the loss, or subtract it from the reward."),
+    coefficient: z.number().min(0).describe("Weight of the KL term."),
+    estimator: z
+      .enum(["k1", "k2", "k3"])
+      .default("k3")
+      .describe("How KL is estimated from samples. As a loss, k1 is refused."),
+    target: z.number().positive().optional().describe("KL as reward: adapt the coefficient towards this KL."),
+    horizon: z
+      .number()
+      .positive()
+      .default(10_000)
+      .describe("KL as reward: how slowly the coefficient adapts, in episodes."),
   })
   .refine((given) => given.as === "reward" || given.estimator !== "k1", {
     path: ["estimator"],
@@ -97,144 +145,244 @@ const kl = z
     message: 'only KL as reward adapts its coefficient; leave target out, or set as to "reward"',
   });
 
-const recipe = z.strictObject({
-  name: z.string().regex(/^[a-z0-9][a-z0-9._-]*$/, "use lower-case letters, digits, . _ -"),
-  seed: z.int().min(0).default(0),
-  /** A Hugging Face folder, `hf:` and the name of a model in the Hugging Face cache, or how to make a fresh model. */
-  model: z.union([z.string(), z.strictObject({ preset: z.enum(PRESET_NAMES), set: modelShape.default({}) })]),
+export const recipeSchema = z.strictObject({
+  name: z
+    .string()
+    .regex(/^[a-z0-9][a-z0-9._-]*$/, "use lower-case letters, digits, . _ -")
+    .describe("Name of the recipe and of its run folder: lower-case letters, digits, `.`, `_` and `-`."),
+  seed: z.int().min(0).default(0).describe("Seed of the run: it decides weights, episodes and sampling."),
+  model: z
+    .union([z.string(), z.strictObject({ preset: z.enum(PRESET_NAMES), set: modelShape.default({}) })])
+    .describe(
+      "A Hugging Face folder, `hf:` with a name in the Hugging Face cache, or a fresh model: `{ preset, set }`.",
+    ),
   lora: z
-    .strictObject({ rank: z.int().min(1), alpha: z.number().positive(), targets: z.array(z.string()).optional() })
-    .optional(),
-  freeze: z.enum(["vision", "language"]).optional(),
-  /** Empty only where nothing is played: supervised learning from files. */
-  envs: z.array(source),
-  /** Supervised warm start before reinforcement learning. */
-  warmStart: warmStart.optional(),
-  /** Updates of reinforcement learning; 0 for a supervised run. */
-  steps: z.int().min(0),
-  /** Episode seeds (groups) per step, and siblings of each. */
-  groups: z.int().min(1).default(16),
-  siblings: z.int().min(1).default(8),
-  /** Episodes per update of the weights, in whole groups; absent: the whole batch at once. */
-  minibatch: z.int().min(1).optional(),
-  epochs: z.int().min(1).default(1),
+    .strictObject({
+      rank: z.int().min(1).describe("Rank of the matrices."),
+      alpha: z.number().positive().describe("Scale of the update: it is multiplied by alpha / rank."),
+      targets: z.array(z.string()).optional().describe("Layers to adapt. By default all linear layers."),
+    })
+    .optional()
+    .describe("Train LoRA matrices instead of all weights."),
+  freeze: z.enum(["vision", "language"]).optional().describe("Part of the model that does not learn."),
+  envs: z
+    .array(source)
+    .describe("Sources of episodes, mixed by weight. May be empty only for supervised learning from files."),
+  warmStart: warmStart.optional().describe("Supervised warm start before reinforcement learning."),
+  steps: z.int().min(0).describe("Number of reinforcement learning steps. 0 for a supervised run."),
+  groups: z.int().min(1).default(16).describe("Episode seeds (groups) per step."),
+  siblings: z.int().min(1).default(8).describe("Episodes of each group. All play the same seed."),
+  minibatch: z
+    .int()
+    .min(1)
+    .optional()
+    .describe("Episodes per weight update, in whole groups. By default the whole batch."),
+  epochs: z.int().min(1).default(1).describe("Passes over each batch."),
   sampling: z
     .strictObject({
-      temperature: z.number().positive().default(1),
-      maxTokens: z.int().min(1).default(64),
-      contextTokens: z.int().min(16).default(4096),
-      /** For evaluation only: a training run that sets one of these is refused. */
-      topK: z.int().optional(),
-      topP: z.number().optional(),
-      minP: z.number().optional(),
+      temperature: z.number().positive().default(1).describe("Sampling temperature."),
+      maxTokens: z.int().min(1).default(64).describe("Longest reply, in tokens."),
+      contextTokens: z
+        .int()
+        .min(16)
+        .default(4096)
+        .describe("Longest sequence, in tokens. A longer episode is truncated."),
+      topK: z.int().optional().describe("For evaluation only. Training refuses it."),
+      topP: z.number().optional().describe("For evaluation only. Training refuses it."),
+      minP: z.number().optional().describe("For evaluation only. Training refuses it."),
     })
-    .prefault({}),
-  turns: z.enum(["joined", "split"]).default("joined"),
-  /** Split turns: how many earlier turns each one sees. */
-  history: z.int().min(0).default(4),
+    .prefault({})
+    .describe("How replies are sampled."),
+  turns: z
+    .enum(["joined", "split"])
+    .default("joined")
+    .describe("One sequence per episode (`joined`), or one per turn (`split`)."),
+  history: z.int().min(0).default(4).describe("With `split`: how many earlier turns each turn sees."),
   advantage: z
     .strictObject({
-      name: z.string().default("grpo"),
-      gamma: z.number().min(0).max(1).default(1),
-      lambda: z.number().min(0).max(1).default(1),
-      turnGamma: z.number().min(0).max(1).default(1),
-      turnLambda: z.number().min(0).max(1).default(1),
-      normalizeStd: z.boolean().default(true),
-      whiten: z.boolean().default(false),
+      name: z.string().default("grpo").describe("Estimator; see below."),
+      gamma: z.number().min(0).max(1).default(1).describe("Discount per token."),
+      lambda: z.number().min(0).max(1).default(1).describe("GAE λ per token."),
+      turnGamma: z.number().min(0).max(1).default(1).describe("Discount per turn."),
+      turnLambda: z.number().min(0).max(1).default(1).describe("GAE λ per turn."),
+      normalizeStd: z.boolean().default(true).describe("Divide advantages by the standard deviation of their group."),
+      whiten: z.boolean().default(false).describe("Normalize advantages over the batch to mean 0 and variance 1."),
     })
-    .prefault({}),
-  /** The constants of a loss and the options of a filter are its own: its schema reads them. */
-  loss: z.looseObject({ name: z.string().default("ppo") }).prefault({}),
+    .prefault({})
+    .describe("How advantages are estimated."),
+  loss: z
+    .looseObject({ name: z.string().default("ppo").describe("Name of the loss.") })
+    .prefault({})
+    .describe("Policy loss and its constants; see below."),
   reduction: z
     .union([
       z.strictObject({ name: z.enum(["token-mean", "sequence-mean", "prompt-mean"]) }),
       z.strictObject({ name: z.literal("constant-length"), length: z.number().positive() }),
     ])
-    .default({ name: "token-mean" }),
-  kl: kl.optional(),
-  /** Pays training episodes after they are over, before filters: a function of the episode. */
+    .default({ name: "token_mean" })
+    .describe(
+      "How token losses are averaged: over all tokens, first within sequences or prompts, or over a constant length.",
+    ),
+  kl: kl.optional().describe("KL to the frozen reference."),
   judge: z
     .custom<Judge>(
       (value) => typeof value === "function",
       "a judge is a function (episode, signal) => rewards per turn",
     )
-    .optional(),
-  /** Default: zero-variance where the estimator compares siblings, none elsewhere. */
-  filters: z.array(z.looseObject({ name: z.string() })).optional(),
-  /** Play more groups until this many survive the filters (dynamic sampling), at most `refillLimit` rounds. */
-  refill: z.boolean().default(false),
-  refillLimit: z.int().min(1).default(8),
+    .meta({ title: "Judge" })
+    .optional()
+    .describe("Function that adds rewards after an episode, before the filters."),
+  filters: z
+    .array(z.looseObject({ name: z.string().describe("Name of the filter.") }))
+    .optional()
+    .describe(
+      "Filters of groups, in order. By default `zero-variance` if the estimator compares siblings, otherwise none.",
+    ),
+  refill: z.boolean().default(false).describe("Play more groups until enough survive the filters (dynamic sampling)."),
+  refillLimit: z.int().min(1).default(8).describe("Maximum number of rounds of `refill`."),
   correction: z
     .strictObject({
-      truncate: z.strictObject({ level: z.enum(["token", "sequence"]), cap: z.number().positive() }).optional(),
+      truncate: z
+        .strictObject({
+          level: z.enum(["token", "sequence"]).describe("Weight of each token, or of the whole sequence."),
+          cap: z.number().positive().describe("Largest weight."),
+        })
+        .optional()
+        .describe("Truncated importance weights, per token or sequence, at most `cap`."),
       sequenceMask: z
-        .strictObject({ of: z.enum(["geometric", "product"]), low: z.number(), high: z.number() })
-        .optional(),
-      tokenMask: z.strictObject({ low: z.number(), high: z.number() }).optional(),
-      outliers: z.strictObject({ low: z.number(), high: z.number() }).optional(),
+        .strictObject({
+          of: z.enum(["geometric", "product"]).describe("Geometric mean or product of the token ratios."),
+          low: z.number().describe("Lowest ratio."),
+          high: z.number().describe("Highest ratio."),
+        })
+        .optional()
+        .describe("Drop sequences whose ratio is outside `low` to `high`."),
+      tokenMask: z
+        .strictObject({ low: z.number().describe("Lowest ratio."), high: z.number().describe("Highest ratio.") })
+        .optional()
+        .describe("Drop tokens whose ratio is outside `low` to `high`."),
+      outliers: z
+        .strictObject({
+          low: z.number().describe("Lowest ratio; 1e-4 is usual."),
+          high: z.number().describe("Highest ratio; 100 is usual."),
+        })
+        .optional()
+        .describe("Drop sequences with a token whose ratio is outside `low` to `high`."),
     })
-    .optional(),
+    .optional()
+    .describe("Off-policy correction between sampler and learner."),
   critic: z
     .strictObject({
-      optimizer,
-      clip: z.number().positive().default(0.2),
-      warmupSteps: z.int().min(0).default(0),
-      epochs: z.int().min(1).default(1),
+      optimizer: optimizer.describe("Optimizer of the critic."),
+      clip: z.number().positive().default(0.2).describe("Clip changes of the value to this."),
+      warmupSteps: z.int().min(0).default(0).describe("Steps in which only the critic learns."),
+      epochs: z.int().min(1).default(1).describe("Passes of the critic over each batch."),
     })
-    .optional(),
-  optimizer,
-  schedule: schedule.prefault({}),
-  referenceEvery: z.int().min(1).optional(),
-  /** 0: synchronous. Otherwise rollouts may be this many updates old. */
-  maxStaleness: z.int().min(0).default(0),
+    .optional()
+    .describe("Train a critic. Some estimators need one."),
+  optimizer: optimizer.describe("Optimizer of the policy."),
+  schedule: schedule.prefault({}).describe("Schedule of the policy's learning rate."),
+  referenceEvery: z
+    .int()
+    .min(1)
+    .optional()
+    .describe("Replace the reference by the policy every so many steps. By default it stays frozen."),
+  maxStaleness: z
+    .int()
+    .min(0)
+    .default(0)
+    .describe("0 is synchronous. Otherwise, rollouts may be this many updates old."),
   rollout: z
     .strictObject({
-      live: z.int().min(1).default(64),
-      workers: z.enum(["inline", "threads", "processes"]).default("inline"),
-      stepTimeoutMs: z.int().min(1).default(60_000),
-      episodeTimeoutMs: z.int().min(1).default(600_000),
-      retries: z.int().min(0).default(1),
-      /** A run stops when more than this share of a step's or an evaluation's episodes fail for our reasons, retries included. */
-      maxFailed: z.number().min(0).max(1).default(0.2),
-      judgeTimeoutMs: z.int().min(1).default(JUDGE_TIMEOUT_MS),
+      live: z.int().min(1).default(64).describe("Maximum number of episodes at a time."),
+      workers: z.enum(["inline", "threads", "processes"]).default("inline").describe("Where environments run."),
+      stepTimeoutMs: z.int().min(1).default(60_000).describe("Time limit of one environment call, in milliseconds."),
+      episodeTimeoutMs: z.int().min(1).default(600_000).describe("Time limit of an episode, in milliseconds."),
+      retries: z.int().min(0).default(1).describe("How often a failed episode is played again."),
+      maxFailed: z
+        .number()
+        .min(0)
+        .max(1)
+        .default(0.2)
+        .describe(
+          "Stop the run if a larger share of the episodes of a step or evaluation fails for reasons outside the policy, after retries.",
+        ),
+      judgeTimeoutMs: z
+        .int()
+        .min(1)
+        .default(JUDGE_TIMEOUT_MS)
+        .describe("Time limit of the judge for an episode, in milliseconds."),
     })
-    .prefault({}),
+    .prefault({})
+    .describe("How episodes are played."),
   evaluate: z
     .strictObject({
-      every: z.int().min(1).default(10),
-      /** What is played; default: the recipe's environments, on `seeds`. Rows of files are played as they are. */
-      envs: z.array(source).min(1).optional(),
-      seeds: seedRange.default([1_000_000_000, 1_000_000_127]),
-      before: z.boolean().default(true),
-      temperature: z.number().min(0).default(1),
-      greedy: z.boolean().default(true),
-      /** Sampled tries at each seed, for pass@k. */
-      repeats: z.int().min(1).default(1),
-      /** Play sampled episodes again beside the oracle, for `decisions/*`. */
-      decisions: z.boolean().default(true),
+      every: z.int().min(1).default(10).describe("Evaluate every so many steps."),
+      envs: z
+        .array(source)
+        .min(1)
+        .optional()
+        .describe(
+          "Sources to evaluate. By default the recipe's `envs`, on `seeds`. Rows of files are played as they are.",
+        ),
+      seeds: seedRange
+        .default([1_000_000_000, 1_000_000_127])
+        .describe("First and last seed. Training never uses them."),
+      before: z.boolean().default(true).describe("Also evaluate before the first step."),
+      temperature: z.number().min(0).default(1).describe("Temperature of sampled episodes."),
+      greedy: z.boolean().default(true).describe("Also play greedily."),
+      repeats: z.int().min(1).default(1).describe("Sampled attempts at each seed, for pass@k."),
+      decisions: z.boolean().default(true).describe("Replay sampled episodes next to the oracle, for `decisions/*`."),
     })
-    .prefault({}),
-  sight: z.strictObject({ every: z.int().min(0).default(10), episodes: z.int().min(2).default(64) }).prefault({}),
-  checkpoint: z.strictObject({ every: z.int().min(1).default(20), keep: z.int().min(1).default(2) }).prefault({}),
-  /** Upload every n-th checkpoint, and the last, to the Hugging Face hub; HF_TOKEN of the environment is the key. */
+    .prefault({})
+    .describe("Evaluations on fixed seeds."),
+  sight: z
+    .strictObject({
+      every: z.int().min(0).default(10).describe("Measure every so many steps. 0 never measures."),
+      episodes: z.int().min(2).default(64).describe("Episodes to measure on."),
+    })
+    .prefault({})
+    .describe("Measurement of whether the model uses its images."),
+  checkpoint: z
+    .strictObject({
+      every: z.int().min(1).default(20).describe("Save every so many steps."),
+      keep: z.int().min(1).default(2).describe("How many checkpoints to keep, besides the best one."),
+    })
+    .prefault({})
+    .describe("Checkpoints of the run."),
   hub: z
-    .strictObject({ every: z.int().min(1).default(1), repo: z.string(), private: z.boolean().default(false) })
-    .optional(),
+    .strictObject({
+      every: z.int().min(1).default(1).describe("Upload every so many checkpoints, and the last one."),
+      repo: z.string().describe("Repository, `user/name`."),
+      private: z.boolean().default(false).describe("Make a new repository private."),
+    })
+    .optional()
+    .describe("Upload checkpoints to the Hugging Face hub. The environment variable HF_TOKEN is the key."),
   log: z
-    .strictObject({ frameBudgetMB: z.number().positive().default(256), tokens: z.boolean().default(true) })
-    .prefault({}),
-  /** Who computes: a name, or a name with settings, such as { name: "native", threads: 4 }. */
-  engine: engineConfig.default("native"),
-  /** What the model learns, in one line; `saccade recipes` lists it. */
-  teaches: z.string().default(""),
-  /** What a whole run takes: hardware, and time as measured on it. */
-  needs: z.strictObject({ hardware: z.string(), time: z.string().optional() }).optional(),
-  /** What the author saw; printed before a run. */
-  expect: z.string().default(""),
+    .strictObject({
+      frameBudgetMB: z.number().positive().default(256).describe("Space for frames, in MB."),
+      tokens: z.boolean().default(true).describe("Store every token of kept trajectories with its log-probabilities."),
+    })
+    .prefault({})
+    .describe("What the run folder keeps."),
+  engine: engineConfig
+    .default("native")
+    .describe(
+      'What computes: a name, a name with settings such as `{ name: "native", threads: 4 }`, or a learner with a sampler. By default `native`.',
+    ),
+  teaches: z.string().default("").describe("What the recipe teaches. `saccade recipes` lists it."),
+  needs: z
+    .strictObject({
+      hardware: z.string().describe("Hardware of the measured run."),
+      time: z.string().optional().describe("Time that it took."),
+    })
+    .optional()
+    .describe("What a whole run takes. `saccade recipes` lists it."),
+  expect: z.string().default("").describe("What the author saw. Printed before a run."),
 });
 
-export type RecipeInput = z.input<typeof recipe>;
-export type Recipe = Omit<z.output<typeof recipe>, "filters"> & { readonly filters: readonly Named[] };
+export type RecipeInput = z.input<typeof recipeSchema>;
+export type Recipe = Omit<z.output<typeof recipeSchema>, "filters"> & { readonly filters: readonly Named[] };
 
 export function defineRecipe(input: RecipeInput): RecipeInput {
   return input;
@@ -247,9 +395,9 @@ export function resolveRecipe(
   file?: string,
 ): Recipe {
   const value = mergeSettings(withoutReplaced(input, overrides), overrides);
-  const result = recipe.safeParse(value);
+  const result = recipeSchema.safeParse(value);
   if (!result.success) {
-    const problems = recipeProblems(result.error.issues, { schema: recipe, value, overrides });
+    const problems = recipeProblems(result.error.issues, { schema: recipeSchema, value, overrides });
     const text = problems.join("; ");
     throw new ConfigError(
       `The recipe${file === undefined ? "" : ` ${file}`} can't be used: ${text}${text.endsWith("?") ? "" : "."}`,
