@@ -19,6 +19,7 @@ export default defineConfig({
     "desk-worker": "src/serve/desk-worker.ts",
     "demo-worker": "src/train/demo-worker.ts",
     "native-worker": "src/engine/native/native-worker.ts",
+    "native-helper": "src/engine/native/native-helper.ts",
     cli: "src/cli/main.ts",
   },
   format: "esm",

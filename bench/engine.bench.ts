@@ -47,7 +47,7 @@ async function step(learner: Learner, data: readonly Datum[], loss = CROSS_ENTRO
 }
 
 async function matmul(): Promise<void> {
-  const kernels = loadKernels();
+  const kernels = await loadKernels();
   const plain = peers ? new Peer("plain.py") : undefined;
   await plain?.ask("threads", { count: 1 });
   const random = (n: number) => Float32Array.from({ length: n }, (_, i) => Math.sin(i * 12.9898));
@@ -392,7 +392,7 @@ const unknown = asked.filter((name) => !Object.hasOwn(sections, name));
 if (unknown.length > 0)
   throw new Error(`no section ${unknown.join(", ")}; there are ${Object.keys(sections).join(", ")}`);
 try {
-  const { name, isa } = kernelInfo();
+  const { name, isa } = await kernelInfo();
   console.log(
     `${cpus()[0]?.model.trim()}, ${cpus().length} cores; Node ${process.versions.node}; kernels: ${name}, ${isa}.`,
   );

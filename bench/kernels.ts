@@ -6,7 +6,7 @@
 import type { F32, Flag } from "../src/engine/native/kernels/api.ts";
 import { kernelInfo, loadKernels } from "../src/engine/native/kernels/index.ts";
 
-const k = loadKernels();
+const k = await loadKernels();
 const array = (n: number): F32 => Float32Array.from({ length: n }, (_, i) => Math.sin(i * 12.9898));
 
 /** Best milliseconds of one call, over about `ms` of calls and at least 20: long ones get interrupted by neighbours. */
@@ -118,7 +118,7 @@ function elementwise(name: string, n: number, run: () => void): void {
   );
 }
 
-console.log(kernelInfo());
+console.log(await kernelInfo());
 for (const [m, n, d] of [
   [256, 256, 1024],
   [256, 1024, 256],

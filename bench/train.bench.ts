@@ -174,7 +174,7 @@ try {
   const folder = await loadFolder(path);
   // Not before: a fresh tokenizer learns from the environments there are.
   register(walk);
-  const { name, isa } = kernelInfo();
+  const { name, isa } = await kernelInfo();
   const why = missing();
   const [load = 0] = loadavg();
   console.log(

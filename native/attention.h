@@ -7,7 +7,7 @@
 // chain over ascending keys.
 #pragma once
 #include <atomic>
-#include <vector>
+#include <new>
 
 #include "gemm.h"
 
@@ -105,7 +105,7 @@ struct Queries {
 
 /** Queries first..last-1 of a segment against the keys of one kv head: what a thread does at a time. */
 struct HeadPiece { Size start, length, head, first, last; Queries own; };
-static thread_local std::vector<HeadPiece> head_pieces;
+static thread_local Room<HeadPiece> piece_room;
 
 static void attention(float* out, Size ldo, float* lse, const float* q, Size ldq, const float* k, Size ldk, const float* v, Size ldv,
                       const int32_t* segments, Size count, Queries asked, Size heads, Size kvHeads, Size dim, float scale, bool causal) {
@@ -127,26 +127,29 @@ static void attention(float* out, Size ldo, float* lse, const float* q, Size ldq
       });
   };
   const bool alone = crew::spare() == 0;
-  head_pieces.clear();
+  // Later queries see more keys: cuts go by the square root, so that pieces cost about the same.
+  const auto cuts_of = [&](Size length) {
+    const double work = static_cast<double>(length) * length * dim * group * (causal ? 1 : 2);
+    return alone ? 1 : 1 + static_cast<Size>(work / (8 * kPartOps));
+  };
+  Size most = 0, used = 0;
+  for (Size s = 0; s < count; s++) most += cuts_of(segments[2 * s + 1]) * kvHeads;
+  HeadPiece* pieces = piece_room.need(most);
   for (Size s = 0; s < count; s++) {
-    const Size start = segments[2 * s], length = segments[2 * s + 1];
+    const Size start = segments[2 * s], length = segments[2 * s + 1], cuts = cuts_of(length);
     const Queries own = asked.take(start, length);
     if (own.count == 0) continue;
-    // Later queries see more keys: cuts go by the square root, so that pieces cost about the same.
-    const double work = static_cast<double>(length) * length * dim * group * (causal ? 1 : 2);
-    const Size cuts = alone ? 1 : 1 + static_cast<Size>(work / (8 * kPartOps));
     for (Size h = 0; h < kvHeads; h++) {
       Size first = 0;
       for (Size c = 1; c <= cuts; c++) {
         const double share = static_cast<double>(c) / cuts;
         const Size last = c == cuts ? length : static_cast<Size>(length * (causal ? sqrt(share) : share)) / kQueries * kQueries;
-        if (last > first) head_pieces.push_back({start, length, h, first, last, own});
+        if (last > first) pieces[used++] = {start, length, h, first, last, own};
         first = last;
       }
     }
   }
-  const HeadPiece* pieces = head_pieces.data();
-  crew::share(static_cast<Size>(head_pieces.size()), [&](Size i) { attend_piece(pieces[i]); });
+  crew::share(used, [&](Size i) { attend_piece(pieces[i]); });
 }
 
 // ── caches ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -331,7 +334,7 @@ static void backward_alone(const BackwardHead& head) {
 
 /** How far the columns of a long segment have come; on lines of their own. */
 struct alignas(64) Progress { std::atomic<Size> rows; };
-static thread_local std::vector<Progress> wave_progress;
+static thread_local Room<Progress> progress_room;
 static thread_local Scratch wave_scratch;
 
 /**
@@ -341,9 +344,8 @@ static thread_local Scratch wave_scratch;
 static void backward_wave(const BackwardShape& of, Size start, Size length, Queries own, Size kvHeads) {
   const Size tiles = (length + kTileKeys - 1) / kTileKeys, floats = round_up(BackwardHead::floats(of, length), 16), group = of.group;
   float* scratch = wave_scratch.need(kvHeads * floats);
-  if (static_cast<Size>(wave_progress.size()) < tiles * of.heads) wave_progress = std::vector<Progress>(tiles * of.heads);
-  Progress* progress = wave_progress.data();
-  for (Size i = 0; i < tiles * of.heads; i++) progress[i].rows.store(0, std::memory_order_relaxed);
+  Progress* progress = progress_room.need(tiles * of.heads);
+  for (Size i = 0; i < tiles * of.heads; i++) new (progress + i) Progress{{0}};
   const auto head_of = [&](Size h) { return BackwardHead(of, start, length, h, own, scratch + h * floats); };
   crew::share(kvHeads * (1 + group), [&](Size i) {
     const BackwardHead head = head_of(i / (1 + group));
@@ -360,6 +362,9 @@ static void backward_wave(const BackwardShape& of, Size start, Size length, Quer
         for (int turn = 0; ahead && ahead->load(std::memory_order_acquire) < end; turn++) crew::pause(turn);
       };
       const auto done = [&](Size end) { mine.store(end, std::memory_order_release); };
+#if __wasm__
+      head.column(g, tile * kTileKeys, ready, done);
+#else
       try {
         head.column(g, tile * kTileKeys, ready, done);
       } catch (...) {
@@ -367,6 +372,7 @@ static void backward_wave(const BackwardShape& of, Size start, Size length, Quer
         for (Size left = g; left < group; left++) progress[tile * of.heads + h * group + left].rows.store(length);
         throw;
       }
+#endif
       done(length);
     }
   });
@@ -378,16 +384,16 @@ constexpr Size kWaveLength = 512;
 
 static void attention_backward(const BackwardShape& of, const int32_t* segments, Size count, Queries asked, Size kvHeads) {
   const bool alone = crew::spare() == 0;
-  head_pieces.clear();
+  HeadPiece* pieces = piece_room.need(count * kvHeads);
+  Size used = 0;
   for (Size s = 0; s < count; s++) {
     const Size start = segments[2 * s], length = segments[2 * s + 1];
     const Queries own = asked.take(start, length);
     if (!alone && length >= kWaveLength) backward_wave(of, start, length, own, kvHeads);
     else
-      for (Size h = 0; h < kvHeads; h++) head_pieces.push_back({start, length, h, 0, length, own});
+      for (Size h = 0; h < kvHeads; h++) pieces[used++] = {start, length, h, 0, length, own};
   }
-  const HeadPiece* pieces = head_pieces.data();
-  crew::share(static_cast<Size>(head_pieces.size()), [&](Size i) {
+  crew::share(used, [&](Size i) {
     const HeadPiece& piece = pieces[i];
     float* scratch = segment_scratch.need(BackwardHead::floats(of, piece.length));
     backward_alone(BackwardHead(of, piece.start, piece.length, piece.head, piece.own, scratch));

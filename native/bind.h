@@ -7,25 +7,15 @@
 #include <type_traits>
 #include <utility>
 
-#include "vec.h"
+#include "arrays.h"
 
 namespace SACCADE_ISA {
 
 struct Fault { const char* argument; int64_t need, have; };
 struct WrongType { size_t position; const char* expected; };
 
-template <class T> struct Array {
-  T* at;
-  int64_t size;
-  /** Throws unless the array holds at least `count` elements. */
-  void need(const char* name, int64_t count) const {
-    if (size < count) throw Fault{name, count, size};
-  }
-};
-typedef Array<float> F32;
-typedef Array<int32_t> I32;
-typedef Array<uint8_t> U8;
-typedef bool Flag;
+[[noreturn]] INLINE void lack(const char* name, Wide need, Wide have) { throw Fault{name, need, have}; }
+[[noreturn]] INLINE void refuse(const char* name, Wide found) { throw Fault{name, -1, found}; }
 
 template <class T> struct Read;
 template <class T, napi_typedarray_type type, bool nullable> struct ReadArray {
@@ -40,9 +30,10 @@ template <class T, napi_typedarray_type type, bool nullable> struct ReadArray {
     throw WrongType{position, type == napi_float32_array ? "a Float32Array" : type == napi_int32_array ? "an Int32Array" : "a Uint8Array"};
   }
 };
-template <> struct Read<F32> : ReadArray<float, napi_float32_array, true> {};
-template <> struct Read<I32> : ReadArray<int32_t, napi_int32_array, false> {};
-template <> struct Read<U8> : ReadArray<uint8_t, napi_uint8_array, true> {};
+template <> struct Read<Out> : ReadArray<float, napi_float32_array, true> {};
+template <> struct Read<In> : ReadArray<const float, napi_float32_array, true> {};
+template <> struct Read<I32> : ReadArray<const int32_t, napi_int32_array, false> {};
+template <> struct Read<U8> : ReadArray<const uint8_t, napi_uint8_array, true> {};
 template <> struct Read<double> {
   static double from(napi_env env, napi_value value, size_t position) {
     double x;
@@ -50,11 +41,11 @@ template <> struct Read<double> {
     return x;
   }
 };
-template <> struct Read<Size> {
-  static Size from(napi_env env, napi_value value, size_t position) {
+template <> struct Read<Wide> {
+  static Wide from(napi_env env, napi_value value, size_t position) {
     const double x = Read<double>::from(env, value, position);
-    if (!(x >= 0 && x < 2147483648.0 && x == static_cast<double>(static_cast<Size>(x)))) throw WrongType{position, "a whole number from 0 to 2^31-1"};
-    return static_cast<Size>(x);
+    if (!(x >= 0 && x < 2147483648.0 && x == static_cast<double>(static_cast<Wide>(x)))) throw WrongType{position, "a whole number from 0 to 2^31-1"};
+    return static_cast<Wide>(x);
   }
 };
 template <> struct Read<Flag> {

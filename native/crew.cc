@@ -218,6 +218,8 @@ int spare() {
   return room > 0 ? room : 0;
 }
 
+double milliseconds() { return std::chrono::duration<double, std::milli>(Clock::now().time_since_epoch()).count(); }
+
 void pause(int turn) {
   if (turn % 256 == 255) std::this_thread::yield();
   else relax();

@@ -27,6 +27,9 @@ template <class F> void share(int64_t count, F part) {
   run(count, [](void* context, int64_t index) { (*static_cast<F*>(context))(index); }, &part);
 }
 
+/** A clock that only moves on. */
+double milliseconds();
+
 /** Lets a thread that waits for another one do so cheaply. */
 void pause(int turn);
 

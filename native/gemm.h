@@ -9,13 +9,19 @@
 
 namespace SACCADE_ISA {
 
-// Rows of a register tile: 6×16 fills the 16 registers of AVX2; NEON has 32 of half the width; plain SSE2 holds a third.
+// A register tile: 6×16 fills the 16 registers of AVX2; NEON has 32 of half the width; plain SSE2 holds a third. WebAssembly compiles to 16 registers of
+// half the width on x64, and a product that is not fused takes one more.
+constexpr Size kPanel = 16;
 #if SACCADE_AVX2 || defined(__aarch64__)
 constexpr int kRows = 6;
+constexpr Size kColumns = kPanel;
+#elif __wasm__
+constexpr int kRows = 4;
+constexpr Size kColumns = 8;
 #else
 constexpr int kRows = 3;
+constexpr Size kColumns = kPanel;
 #endif
-constexpr Size kPanel = 16;
 constexpr Size kDepth = 320;   // k block: a panel of b (20 KB) stays in the first-level cache
 constexpr Size kHeight = 192;  // m block: its part of a (240 KB) stays in the second-level cache
 
@@ -75,7 +81,7 @@ static void block(float* c, Size ldc, Left a, Right b, Size m, Size n, Size k, b
   const auto run = [&](Size i, Size rows, Size j, int width) {
     const Size step = a.stride ? a.stride : rows;
     const float* left = a.at + (!a.kMajor ? i * step : a.stride ? i : i * k);
-    const float* right = b.at + j / kPanel * b.panel;
+    const float* right = b.at + j / kPanel * b.panel + j % kPanel;
     const Tile kernel = kTiles[a.kMajor][rows - 1][width];
     const Size columns = Size{8} << width;
     float* to = c + i * ldc + j;
@@ -87,13 +93,13 @@ static void block(float* c, Size ldc, Left a, Right b, Size m, Size n, Size k, b
   };
   if (m <= 3) {
     Size j = 0;
-    for (int width = m == 1 ? 3 : 2; width > 1; width--)
+    for (int width = (m == 1 ? 3 : 2) - (kColumns < kPanel); width > 1; width--)
       for (; j + (Size{8} << width) <= n; j += Size{8} << width) run(0, m, j, width);
     for (; j < n; j += kPanel) run(0, m, j, n - j > 8);
     return;
   }
-  for (Size j = 0; j < n; j += kPanel)
-    for (Size i = 0, rows; i < m; i += rows) run(i, rows = strip_rows(m - i), j, n - j > 8);
+  for (Size j = 0; j < n; j += kColumns)
+    for (Size i = 0, rows; i < m; i += rows) run(i, rows = strip_rows(m - i), j, kColumns > 8 && n - j > 8);
 }
 
 #if SACCADE_AVX2

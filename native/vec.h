@@ -5,6 +5,7 @@
 // where an element happens to lie.
 #pragma once
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -23,7 +24,8 @@ typedef float v8 __attribute__((vector_size(32)));
 typedef float v8_unaligned __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t i8x __attribute__((vector_size(32)));
 typedef double d8 __attribute__((vector_size(64)));
-typedef int64_t Size;
+/** Sizes and places in memory: 32 bits under WebAssembly. */
+typedef ptrdiff_t Size;
 
 INLINE v8 splat(float x) { return v8{x, x, x, x, x, x, x, x}; }
 INLINE v8 load(const float* at) { return *reinterpret_cast<const v8_unaligned*>(at); }
@@ -64,13 +66,28 @@ INLINE v8 fma(v8 a, v8 b, v8 c) {
 #endif
 }
 INLINE v8 broadcast(const float* at) { return splat(*at); }
+INLINE v8 select(i8x mask, v8 yes, v8 no) { return as_floats((mask & as_ints(yes)) | (~mask & as_ints(no))); }
+#if __wasm__
+typedef float v4 __attribute__((vector_size(16)));
+/** Both halves of a through `half`, with those of b. */
+template <class F> INLINE v8 by_halves(v8 a, v8 b, F half) {
+  v4 x[2], y[2];
+  memcpy(x, &a, 32), memcpy(y, &b, 32);
+  x[0] = half(x[0], y[0]), x[1] = half(x[1], y[1]);
+  memcpy(&a, x, 32);
+  return a;
+}
+INLINE v8 square_root(v8 x) { return __builtin_elementwise_sqrt(x); }
+INLINE v8 larger(v8 a, v8 b) { return by_halves(a, b, [](v4 x, v4 y) { return v4(__builtin_wasm_pmax_f32x4(y, x)); }); }
+INLINE v8 smaller(v8 a, v8 b) { return by_halves(a, b, [](v4 x, v4 y) { return v4(__builtin_wasm_pmin_f32x4(y, x)); }); }
+#else
 INLINE v8 square_root(v8 x) {
   for (int i = 0; i < 8; i++) x[i] = __builtin_sqrtf(x[i]);
   return x;
 }
-INLINE v8 select(i8x mask, v8 yes, v8 no) { return as_floats((mask & as_ints(yes)) | (~mask & as_ints(no))); }
 INLINE v8 larger(v8 a, v8 b) { return select(a > b, a, b); }
 INLINE v8 smaller(v8 a, v8 b) { return select(a < b, a, b); }
+#endif
 INLINE v8 load(const float* at, Size n) {
   if (n >= 8) return load(at);
   v8 x = {};
@@ -139,20 +156,39 @@ template <class F> INLINE float sum_row(Size n, F vector) {
   return sum_lanes((chain[0] + chain[1]) + (chain[2] + chain[3]));
 }
 
-/** Scratch memory of one thread, kept between calls. */
-struct Scratch {
-  float* at = nullptr;
+#if __wasm__
+/** Ends the thread, and with it the pool: helpers can't go on without memory. */
+extern "C" [[noreturn]] __attribute__((import_module("saccade"), import_name("exhausted"))) void out_of_memory();
+#else
+[[noreturn]] INLINE void out_of_memory() { throw "out of memory"; }
+#endif
+
+/** Dirty memory of one thread, kept between calls. */
+template <class T> struct Room {
+  T* at = nullptr;
   Size size = 0;
-  float* need(Size floats) {
-    if (floats > size) {
-      free(at);
-      size = floats + floats / 4 + 64;
-      at = static_cast<float*>(aligned_alloc(64, static_cast<size_t>((size * 4 + 63) / 64 * 64)));
-      if (!at) { size = 0; throw "out of memory"; }
+  T* need(Size count) {
+    if (count > size) {
+      release();
+      size = count + count / 4 + 64;
+      at = static_cast<T*>(aligned_memory((static_cast<size_t>(size) * sizeof(T) + 63) / 64 * 64));
+      if (!at) { size = 0; out_of_memory(); }
     }
     return at;
   }
-  ~Scratch() { free(at); }
+#if __wasm__  // its threads end with the whole memory
+  static void* aligned_memory(size_t bytes) { return aligned_alloc(64, bytes); }
+  void release() { free(at); }
+#elif _WIN32
+  static void* aligned_memory(size_t bytes) { return _aligned_malloc(bytes, 64); }
+  void release() { _aligned_free(at); }
+  ~Room() { release(); }
+#else
+  static void* aligned_memory(size_t bytes) { return aligned_alloc(64, bytes); }
+  void release() { free(at); }
+  ~Room() { release(); }
+#endif
 };
+typedef Room<float> Scratch;
 
 }  // namespace SACCADE_ISA

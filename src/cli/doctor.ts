@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { Command } from "commander";
-import { compileKernels, defaultPython, EngineError } from "../engine/index.ts";
+import { compileKernels, defaultPython, EngineError, expectedKernels } from "../engine/index.ts";
 import { EXIT } from "./common.ts";
 
 type Finding = {
@@ -17,8 +17,8 @@ export function doctorCommand(): Command {
     .description("say what this machine has and what that means")
     .option("--json", "as JSON")
     .option("--build", "compile the embedded engine's kernels now instead of on first use")
-    .action((flags: { json?: boolean; build?: boolean }) => {
-      if (flags.build) build();
+    .action(async (flags: { json?: boolean; build?: boolean }) => {
+      if (flags.build) await build();
       const findings = examine();
       if (flags.json) process.stdout.write(`${JSON.stringify(findings, null, 2)}\n`);
       else for (const finding of findings) process.stdout.write(`${format(finding)}\n`);
@@ -26,14 +26,14 @@ export function doctorCommand(): Command {
     });
 }
 
-function build(): void {
-  const result = compileKernels();
+async function build(): Promise<void> {
+  const result = await compileKernels();
   if ("problem" in result) throw new EngineError(`The kernels can't be compiled: ${result.problem}`);
   process.stderr.write(`kernels (${result.compiler}, ${result.seconds.toFixed(1)} s): ${result.file}\n`);
 }
 
 function examine(): Finding[] {
-  return [node(), machine(), compiler(), python(), browser(), terminal()];
+  return [node(), machine(), kernels(), python(), browser(), terminal()];
 }
 
 function node(): Finding {
@@ -57,24 +57,15 @@ function machine(): Finding {
   };
 }
 
-function compiler(): Finding {
-  for (const command of ["c++", "g++", "clang++"]) {
-    const version = firstLine(command, ["--version"]);
-    if (version !== undefined) {
-      return {
-        part: "C++ compiler",
-        state: "ok",
-        found: version,
-        meaning: "the embedded engine can build its fast kernels",
-      };
-    }
-  }
-  return {
-    part: "C++ compiler",
-    state: "absent",
-    found: "none",
-    meaning: "everything works, the embedded engine slowly; install g++ or clang++ to make it fast",
-  };
+function kernels(): Finding {
+  const { name, why } = expectedKernels();
+  const meaning = {
+    compiled: "the embedded engine runs at full speed",
+    wasm: "the embedded engine works, about three times slower; install g++ or clang++ to make it faster",
+    reference: "the embedded engine works, a hundred times slower; for reading and tests only",
+  }[name];
+  const found = { compiled: "compiled C++", wasm: "WebAssembly", reference: "TypeScript" }[name];
+  return { part: "Kernels", state: name === "compiled" ? "ok" : "absent", found: `${found} (${why})`, meaning };
 }
 
 function python(): Finding {

@@ -5,7 +5,7 @@ export { EngineError, EngineLost } from "./errors.ts";
 export { POLICY_LOSSES } from "./loss-schemas.ts";
 export { lossFunction } from "./losses.ts";
 export { type EngineStats, NativeEngine, type NativeEngineOptions } from "./native/engine.ts";
-export { compileKernels, kernelInfo } from "./native/kernels/index.ts";
+export { compileKernels, expectedKernels, kernelInfo } from "./native/kernels/index.ts";
 export * from "./registry.ts";
 export { TinkerEngine } from "./tinker/engine.ts";
 export { learnerSettings, TorchEngine } from "./torch/engine.ts";

@@ -9,7 +9,7 @@ import { EngineError } from "../errors.ts";
 import { LOSS_SCHEMAS } from "../loss-schemas.ts";
 import { Frames } from "./frames.ts";
 import type { LoadedModel, ModelRef } from "./jobs.ts";
-import { compilesFirst } from "./kernels/index.ts";
+import type { Kernels } from "./kernels/api.ts";
 import { NativeLearner } from "./learner.ts";
 import { Pool } from "./pool.ts";
 import { NativeSampler, type TokenCounts } from "./sampler.ts";
@@ -19,6 +19,8 @@ export type NativeEngineOptions = {
   readonly threads?: number;
   /** Bytes of pictures that are kept, cut into patches, and as many of what the network saw in them; default 128 MiB. */
   readonly pictureBytes?: number;
+  /** Absent: the fastest that this machine can run, or what SACCADE_KERNELS says. */
+  readonly kernels?: Kernels["name"];
 };
 
 export type EngineStats = Readonly<TokenCounts> & {
@@ -51,10 +53,9 @@ export class NativeEngine implements Engine {
   readonly #frames: Frames;
   readonly #counts: TokenCounts = { cachedTokens: 0, prefilledTokens: 0, decodedTokens: 0 };
   #models = 0;
-  #kernels: Promise<void> | undefined;
 
   constructor(options: NativeEngineOptions = {}) {
-    this.pool = new Pool(options.threads);
+    this.pool = new Pool(options.threads, (line) => process.stderr.write(`saccade: ${line}\n`), options.kernels);
     this.#frames = new Frames(this.pool, options.pictureBytes);
   }
 
@@ -102,22 +103,6 @@ export class NativeEngine implements Engine {
   async #load(
     job: { folder: string; seed: number } & Pick<ModelRef, "head" | "freeze"> & Pick<LearnerSpec, "lora">,
   ): Promise<LoadedModel> {
-    // One worker compiles, before several would.
-    this.#kernels ??= this.#prepareKernels();
-    await this.#kernels;
     return this.pool.run({ kind: "load", ...job });
-  }
-
-  async #prepareKernels(): Promise<void> {
-    const { SACCADE_KERNELS } = process.env;
-    // Whoever watches a first start should know what it waits for.
-    if (process.stderr.isTTY && SACCADE_KERNELS !== "reference" && compilesFirst()) {
-      process.stderr.write("saccade: compiling the embedded engine's kernels, once on this machine\n");
-    }
-    const { name, problem } = await this.pool.run({ kind: "kernels" });
-    if (name === "compiled" || SACCADE_KERNELS === "reference") return;
-    process.stderr.write(
-      `saccade: running the slow TypeScript kernels (${problem?.split("\n")[0]}). Install g++ or clang++, then run "saccade doctor --build".\n`,
-    );
   }
 }

@@ -6,7 +6,8 @@ import type { Features } from "../../core/model-input.ts";
 import type { ModelConfig } from "../../model/config.ts";
 import type { LoraSpec, OptimizerParams, Sample, SamplingParams, TopLogprob } from "../engine.ts";
 import type { LossArrays, MetricSums, PolicyLoss, ValueLoss } from "../losses.ts";
-import type { KernelInfo } from "./kernels/index.ts";
+import type { KernelChoice, KernelInfo } from "./kernels/index.ts";
+import type { WasmThread } from "./kernels/wasm-memory.ts";
 import type { Freeze, Head } from "./parameters.ts";
 
 /** Weights in shared memory. */
@@ -86,7 +87,7 @@ export type LoadedModel = Pick<ModelRef, "config" | "weights" | "lora" | "masked
 
 /** kind → [what it needs, what it gives]. */
 export type Jobs = {
-  /** Compiles the kernels if need be. */
+  /** Which kernels run. */
   kernels: [Record<never, never>, KernelInfo];
   load: [{ folder: string; head: Head; freeze?: Freeze; lora?: LoraSpec; seed: number }, LoadedModel];
   /** Without a state: the weights alone, for others. */
@@ -151,8 +152,13 @@ export type Note =
   | { readonly note: "retire"; readonly model: number }
   | { readonly note: "forget"; readonly model: number };
 
-/** What a worker is told when it starts: its pool, and how many threads that has. */
-export type WorkerPlace = { readonly pool: number; readonly threads: number };
+/** What a worker is told when it starts: its pool, how many threads that has, and the kernels, for WebAssembly with its place in their memory. */
+export type WorkerPlace = {
+  readonly pool: number;
+  readonly threads: number;
+  readonly kernels: KernelChoice;
+  readonly wasm?: WasmThread;
+};
 
 export type Request = { readonly id: number; readonly job: Job } | Note;
 /** An id that a sample under way drew. */

@@ -24,7 +24,7 @@ export class KvCache {
     this.#slotFloats = kernels.cacheSize(capacity, kvHeads, headDim);
     this.#kvHeads = kvHeads;
     this.#headDim = headDim;
-    const make = () => Array.from({ length: layers }, () => new Float32Array(slots * this.#slotFloats));
+    const make = () => Array.from({ length: layers }, () => kernels.floats(slots * this.#slotFloats));
     this.keys = make();
     this.values = make();
   }

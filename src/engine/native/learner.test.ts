@@ -75,27 +75,33 @@ async function gradientOf(learner: Learner): Promise<Tensors> {
 }
 
 describe("learning", () => {
-  test("1, 2, 5, 8 and 16 threads give the same bits after accumulated batches and steps", async () => {
-    const results: { file: Buffer; reports: unknown[] }[] = [];
-    for (const threads of [1, 2, 5, 8, 16]) {
-      const engine = new NativeEngine({ threads });
-      const learner = await open(engine);
-      const reports: unknown[] = [];
-      for (const optimizer of [adamw, muon]) {
-        reports.push(
-          await learner.forwardBackward(data, ppo),
-          await learner.forwardBackward(data.slice(3, 8), { name: "cross-entropy" }),
-        );
-        reports.push(await learner.step(optimizer));
+  test.each([
+    { which: "default", options: {}, counts: [1, 2, 5, 8, 16] },
+    { which: "wasm", options: { kernels: "wasm" }, counts: [1, 2, 5] },
+  ] as const)(
+    "$which kernels: $counts threads give the same bits after accumulated batches and steps",
+    async ({ options, counts }) => {
+      const results: { file: Buffer; reports: unknown[] }[] = [];
+      for (const threads of counts) {
+        const engine = new NativeEngine({ ...options, threads });
+        const learner = await open(engine);
+        const reports: unknown[] = [];
+        for (const optimizer of [adamw, muon]) {
+          reports.push(
+            await learner.forwardBackward(data, ppo),
+            await learner.forwardBackward(data.slice(3, 8), { name: "cross-entropy" }),
+          );
+          reports.push(await learner.step(optimizer));
+        }
+        results.push({ file: await readFile(join(await saved(learner), "model.safetensors")), reports });
+        await engine.close();
       }
-      results.push({ file: await readFile(join(await saved(learner), "model.safetensors")), reports });
-      await engine.close();
-    }
-    for (const { file, reports } of results.slice(1)) {
-      expect(file.equals(results[0]!.file)).toBe(true);
-      expect(reports).toEqual(results[0]!.reports);
-    }
-  });
+      for (const { file, reports } of results.slice(1)) {
+        expect(file.equals(results[0]!.file)).toBe(true);
+        expect(reports).toEqual(results[0]!.reports);
+      }
+    },
+  );
 
   test("packed equals unpacked: losses to the bit, gradients within 1e-5, sequences without pictures included", async () => {
     expect(data.some(({ input }) => input.images.length === 0)).toBe(true);

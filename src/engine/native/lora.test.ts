@@ -11,7 +11,7 @@ import { Arena, Tape } from "./tape.ts";
 import { noise, tinyBatch, tinyConfig, tinyParameters } from "./test-tiny.ts";
 
 const config = tinyConfig(2);
-const kernels = loadKernels();
+const kernels = await loadKernels();
 const base = tinyParameters(config, 1, { frozen: true });
 const batch = tinyBatch(config, 3, [1, 0, 2]);
 const folder = mkdtempSync(join(tmpdir(), "saccade-lora-"));

@@ -3,7 +3,7 @@ import { loadFolder, type ModelFolder } from "../../model/folder.ts";
 import { EngineError } from "../errors.ts";
 import { Decoder } from "./decode.ts";
 import type { ModelRef, WorkerPlace } from "./jobs.ts";
-import { type Kernels, loadKernels } from "./kernels/index.ts";
+import { attachKernels, type Kernels } from "./kernels/index.ts";
 import { Network } from "./network.ts";
 import { Places, placesKey } from "./places.ts";
 import { Arena } from "./tape.ts";
@@ -12,16 +12,18 @@ import { viewParameters } from "./weights.ts";
 type Known = { revision: number; retired: boolean; readonly network: Network; decoder: Decoder | undefined };
 
 export class Models {
-  readonly kernels: Kernels = loadKernels();
-  readonly arena = new Arena();
+  readonly kernels: Kernels;
+  readonly arena: Arena;
   readonly #known = new Map<number, Known>();
   readonly #places = new Map<string, Places>();
   /** Late jobs must not bring a closed model back. */
   readonly #forgotten = new Set<number>();
   readonly #folders = new Map<string, Promise<ModelFolder>>();
 
-  constructor({ pool, threads }: WorkerPlace) {
+  constructor({ pool, threads, kernels, wasm }: WorkerPlace) {
+    this.kernels = attachKernels(kernels, wasm);
     this.kernels.crew.join(pool, threads);
+    this.arena = new Arena(undefined, this.kernels);
   }
 
   /** The network over these weights, as they are now. */
@@ -53,7 +55,9 @@ export class Models {
   }
 
   forget(id: number): void {
-    this.#known.get(id)?.decoder?.close();
+    const known = this.#known.get(id);
+    known?.decoder?.close();
+    known?.network.close();
     this.#known.delete(id);
     this.#forgotten.add(id);
   }

@@ -6,7 +6,7 @@ import type { OnToken } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { loadModel, restoreModel, saveModel } from "./files.ts";
 import type { Drawn, Job, JobOf, Jobs, Note, Reply, Request, WireError, WorkerPlace } from "./jobs.ts";
-import { computing, kernelInfo } from "./kernels/index.ts";
+import { computing, MemoryExhausted } from "./kernels/index.ts";
 import { Models } from "./models.ts";
 import type { ImageFeatures } from "./network.ts";
 import { Optimizer } from "./optimizer.ts";
@@ -24,7 +24,7 @@ const compute = <T>(work: () => T): T => computing(known().kernels, work);
 const handlers: {
   [K in keyof Jobs]: (job: JobOf<K>, id: number) => Jobs[K][1] | Promise<Jobs[K][1]>;
 } = {
-  kernels: () => kernelInfo(),
+  kernels: () => (workerData as WorkerPlace).kernels.info,
   load: (job) => loadModel(known(), job),
   save: (job) => saveModel(known(), job),
   restore: (job) => restoreModel(known(), job),
@@ -163,6 +163,8 @@ async function answer(id: number, job: Job): Promise<Reply> {
     const handler = handlers[job.kind] as (job: Job, id: number) => unknown;
     return { id, result: await handler(job, id) };
   } catch (error) {
+    // Inside a kernel, other threads may still wait for what this one left undone: the pool starts anew.
+    if (error instanceof MemoryExhausted) setImmediate(() => Promise.reject(error));
     return { id, error: wireError(error) };
   }
 }

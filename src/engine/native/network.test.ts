@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import type { ModelConfig } from "../../model/config.ts";
 import type { F32, Kernels } from "./kernels/api.ts";
-import { loadKernels } from "./kernels/index.ts";
 import { referenceKernels } from "./kernels/reference.ts";
+import { byName, fastVariants } from "./kernels/test-variants.ts";
 import { KvCache } from "./kv-cache.ts";
 import { createAdapter } from "./lora.ts";
 import { Network, type PackedBatch } from "./network.ts";
@@ -12,7 +12,8 @@ import { tokenPositions } from "./positions.ts";
 import { Arena, Tape } from "./tape.ts";
 import { noise, tinyBatch, tinyConfig, tinyParameters } from "./test-tiny.ts";
 
-const kernelsOf = { reference: () => referenceKernels, compiled: loadKernels };
+/** The fastest of this machine. */
+const fast = fastVariants[0]!;
 
 /** The next id of every position, −1 at the end of a sequence. */
 function nextIds(batch: PackedBatch): Int32Array {
@@ -64,7 +65,7 @@ const imageCounts = [[0], [0, 0, 0], [1], [2, 0, 3], [6, 1, 0, 2]];
 describe.each(imageCounts.map((counts, seed) => ({ counts, seed })))("pictures $counts", ({ counts, seed }) => {
   test("packed equals one sequence at a time in loss and gradients", () => {
     const config = tinyConfig(seed);
-    const network = lmNetwork(config, loadKernels());
+    const network = lmNetwork(config, fast);
     const batch = tinyBatch(config, seed, counts);
     const rows = batch.sequences.reduce((sum, { ids }) => sum + ids.length, 0);
     const weights = weightsOf(rows, seed);
@@ -86,11 +87,11 @@ describe.each(imageCounts.map((counts, seed) => ({ counts, seed })))("pictures $
     expect(distance(network.trained, packed.gradient, sum)).toBeLessThan(1e-5);
   });
 
-  test("compiled and reference kernels agree in loss and gradients", () => {
+  test.each(byName)("$which kernels agree with the reference in loss and gradients", ({ kernels: other }) => {
     const config = tinyConfig(seed + 10);
     const batch = tinyBatch(config, seed, counts);
     const rows = batch.sequences.reduce((sum, { ids }) => sum + ids.length, 0);
-    const results = [loadKernels(), referenceKernels].map((kernels) =>
+    const results = [other, referenceKernels].map((kernels) =>
       train(lmNetwork(config, kernels), batch, weightsOf(rows, seed)),
     );
     const [compiled, reference] = [results[0]!, results[1]!];
@@ -165,10 +166,8 @@ function decode(network: Network, batch: PackedBatch, temperature: F32, random: 
   }
 }
 
-describe.each([
-  { which: "compiled", rounds: 60 },
-  { which: "reference", rounds: 8 },
-] as const)("$which kernels", ({ which, rounds }) => {
+describe.each(byName)("$which kernels", ({ which, kernels }) => {
+  const rounds = which === "reference" ? 8 : 60;
   test("cached decoding in random pieces gives the bits of the training forward, adapters and weight updates included", () => {
     const random = new NumpyRandom(42);
     for (let round = 0; round < rounds; round++) {
@@ -180,7 +179,7 @@ describe.each([
         const values = adapter!.parameters.view(name);
         values.set(noise(random, values.length, 0.2));
       }
-      const network = new Network(config, kernelsOf[which](), parameters, {
+      const network = new Network(config, kernels, parameters, {
         head: "lm",
         ...(adapter && { lora: adapter }),
       });
@@ -207,7 +206,7 @@ test("asking for some rows gives their bits and the gradient of asking for all",
   const random = new NumpyRandom(8);
   for (let round = 0; round < 6; round++) {
     const config = tinyConfig(round);
-    const network = lmNetwork(config, loadKernels());
+    const network = lmNetwork(config, fast);
     const batch = tinyBatch(config, round, random.integers(0, 4, 3));
     const targets = nextIds(batch);
     const asked = Int32Array.from([...targets.keys()].filter((row) => row % 5 === 1 || row % 7 === 3));
@@ -233,7 +232,7 @@ test("asking for some rows gives their bits and the gradient of asking for all",
 
 test("a copied cache slot continues like its original", () => {
   const config = tinyConfig(3);
-  const network = lmNetwork(config, loadKernels());
+  const network = lmNetwork(config, fast);
   const cache = new KvCache(config, network.kernels, 1, 40);
   const sibling = new KvCache(config, network.kernels, 2, 70);
   const run = (of: KvCache, slot: number, ids: number[], position: number) => {
@@ -254,8 +253,8 @@ test("a copied cache slot continues like its original", () => {
 describe("what is trained", () => {
   const setup = (seed: number, freeze: "vision" | "language") => {
     const config = tinyConfig(seed);
-    const network = lmNetwork(config, loadKernels(), tinyParameters(config, 1, { freeze }));
-    const full = lmNetwork(config, loadKernels());
+    const network = lmNetwork(config, fast, tinyParameters(config, 1, { freeze }));
+    const full = lmNetwork(config, fast);
     const batch = tinyBatch(config, seed, [2, 1]);
     const weights = weightsOf(nextIds(batch).length, 1);
     return { part: train(network, batch, weights), full: train(full, batch, weights), parameters: network.trained };
@@ -280,7 +279,7 @@ describe("what is trained", () => {
     const config = tinyConfig(7);
     const batch = tinyBatch(config, 1, [3]);
     const peak = (freeze?: "vision") => {
-      const network = lmNetwork(config, loadKernels(), tinyParameters(config, 1, freeze ? { freeze } : {}));
+      const network = lmNetwork(config, fast, tinyParameters(config, 1, freeze ? { freeze } : {}));
       const arena = new Arena(1 << 20);
       train(network, batch, weightsOf(nextIds(batch).length, 1), arena);
       return arena.bytes.peak;
@@ -290,7 +289,7 @@ describe("what is trained", () => {
 
   test("steps reuse the arena: the second needs no new memory", () => {
     const config = tinyConfig(5);
-    const network = lmNetwork(config, loadKernels());
+    const network = lmNetwork(config, fast);
     const batch = tinyBatch(config, 5, [2, 3]);
     const arena = new Arena(1 << 16);
     const weights = weightsOf(nextIds(batch).length, 1);
@@ -305,7 +304,7 @@ describe("what is trained", () => {
     const config = tinyConfig(4);
     const parameters = tinyParameters(config, 2, { head: "value" });
     expect(parameters.find("lm_head.weight")).toBeUndefined();
-    const network = new Network(config, loadKernels(), parameters, { head: "value" });
+    const network = new Network(config, fast, parameters, { head: "value" });
     const batch = tinyBatch(config, 4, [1, 0, 2]);
     const rows = nextIds(batch).length;
     const weights = weightsOf(rows, 3);

@@ -171,6 +171,11 @@ export class Network {
     for (const linear of this.#linears) linear.invalidate();
   }
 
+  /** Gives the memory of packed copies back. */
+  close(): void {
+    for (const linear of this.#linears) linear.close(this.kernels);
+  }
+
   /** Backward passes add to `flat`, laid out like `trained`. Null: nothing is trained. */
   setGradient(flat: F32 | null): void {
     for (const [name, param] of this.#params) {

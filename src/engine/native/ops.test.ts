@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { rowValues, tokenScores } from "./heads.ts";
 import type { F32 } from "./kernels/api.ts";
-import { loadKernels } from "./kernels/index.ts";
 import { referenceKernels } from "./kernels/reference.ts";
+import { byName, fastVariants } from "./kernels/test-variants.ts";
 import * as op from "./ops.ts";
 import { Arena, Tape, type Tensor } from "./tape.ts";
 import { noise } from "./test-tiny.ts";
@@ -97,8 +97,6 @@ const operations: Operation[] = [
   } },
 ];
 
-const kernelsOf = { reference: () => referenceKernels, compiled: loadKernels };
-
 function values(operation: Operation): { inputs: F32[]; params: F32[] } {
   const random = new NumpyRandom(11);
   return {
@@ -127,9 +125,8 @@ function run(
   return { loss, gradients: [...inputs.map(({ grad }) => grad), ...params.map(({ grad }) => grad)] };
 }
 
-describe.each(["reference", "compiled"] as const)("%s kernels", (which) => {
+describe.each(byName)("$which kernels", ({ kernels }) => {
   test.each(operations)("$name: the gradient is the slope that finite differences see", (operation) => {
-    const kernels = kernelsOf[which]();
     const at = values(operation);
     const all = [...at.inputs, ...at.params];
     const { gradients } = run(kernels, operation, at, "training");
@@ -165,13 +162,15 @@ describe.each(["reference", "compiled"] as const)("%s kernels", (which) => {
   });
 });
 
-test.each(operations)("$name: compiled and reference kernels agree", (operation) => {
+test.each(operations)("$name: fast kernels agree with the reference", (operation) => {
   const at = values(operation);
   const a = run(referenceKernels, operation, at, "training");
-  const b = run(loadKernels(), operation, at, "training");
-  expect(b.loss).toBeCloseTo(a.loss, 4);
-  for (const [i, gradient] of a.gradients.entries()) {
-    for (const [j, value] of gradient!.entries()) expect(b.gradients[i]![j]!).toBeCloseTo(value, 4);
+  for (const kernels of fastVariants) {
+    const b = run(kernels, operation, at, "training");
+    expect(b.loss).toBeCloseTo(a.loss, 4);
+    for (const [i, gradient] of a.gradients.entries()) {
+      for (const [j, value] of gradient!.entries()) expect(b.gradients[i]![j]!).toBeCloseTo(value, 4);
+    }
   }
 });
 

@@ -40,9 +40,18 @@ export class Linear {
     this.lora?.b.invalidate();
   }
 
+  /** Gives its packed forms back; they are made again if it is used again. */
+  close(kernels: Kernels): void {
+    for (const packed of [this.#forward, this.#backward]) if (packed !== null) kernels.free(packed);
+    this.#forward = this.#backward = null;
+    this.lora?.a.close(kernels);
+    this.lora?.b.close(kernels);
+    this.invalidate();
+  }
+
   /** For y = x·Wᵀ. */
   packed(kernels: Kernels): F32 {
-    this.#forward ??= new Float32Array(kernels.packedSize(this.out, this.in));
+    this.#forward ??= kernels.floats(kernels.packedSize(this.out, this.in));
     if (!this.#forwardFresh) kernels.pack(this.#forward, this.weight.value, this.in, this.out, this.in, 1);
     this.#forwardFresh = true;
     return this.#forward;
@@ -50,7 +59,7 @@ export class Linear {
 
   /** For dx = dy·W. */
   packedBackward(kernels: Kernels): F32 {
-    this.#backward ??= new Float32Array(kernels.packedSize(this.in, this.out));
+    this.#backward ??= kernels.floats(kernels.packedSize(this.in, this.out));
     if (!this.#backwardFresh) kernels.pack(this.#backward, this.weight.value, this.in, this.in, this.out, 0);
     this.#backwardFresh = true;
     return this.#backward;

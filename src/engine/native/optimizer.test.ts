@@ -5,8 +5,8 @@ import { describe, expect, test } from "vitest";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { readSafetensors, writeSafetensors } from "../../model/safetensors.ts";
 import type { OptimizerParams } from "../engine.ts";
-import { loadKernels } from "./kernels/index.ts";
 import { referenceKernels } from "./kernels/reference.ts";
+import { everyVariant } from "./kernels/test-variants.ts";
 import { clipScale, Optimizer, orthogonalize } from "./optimizer.ts";
 import { layOut, Parameters } from "./parameters.ts";
 import { noise } from "./test-tiny.ts";
@@ -103,7 +103,7 @@ describe("Muon", () => {
   ] as const)("orthogonalises a %i×%i matrix as the definition does", (rows, cols) => {
     const x = noise(new NumpyRandom(rows), rows * cols, 1);
     const expected = orthogonalizeSlowly(toRows(x, cols)).flat();
-    for (const kernels of [referenceKernels, loadKernels()]) {
+    for (const kernels of everyVariant) {
       for (const [i, value] of orthogonalize(kernels, x.slice(), rows, cols).entries())
         expect(value).toBeCloseTo(expected[i]!, 3);
     }

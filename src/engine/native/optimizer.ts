@@ -117,11 +117,11 @@ export class Optimizer {
     const size = p.length;
     kernels.scale(momentum, beta, size);
     kernels.axpy(momentum, scale, g, size);
-    const direction = thisThreadsScratch(size + scratchSize(rows, cols)).subarray(0, size);
+    const direction = thisThreadsScratch(kernels, size + scratchSize(rows, cols)).subarray(0, size);
     direction.set(g);
     kernels.scale(direction, scale, size);
     kernels.axpy(direction, beta, momentum, size);
-    const moved = orthogonalize(kernels, direction, rows, cols, thisThreadsScratch(0).subarray(size));
+    const moved = orthogonalize(kernels, direction, rows, cols, thisThreadsScratch(kernels, 0).subarray(size));
     if (decay !== 0) kernels.scale(p, 1 - rate * decay, size);
     kernels.axpy(p, -rate * Math.sqrt(Math.max(1, rows / cols)), moved, size);
   }
@@ -134,8 +134,11 @@ function scratchSize(rows: number, cols: number): number {
 
 let scratch: F32 = new Float32Array(0);
 /** At least `floats` dirty floats, the same ones at every call until more are wanted: steps leave no garbage. */
-function thisThreadsScratch(floats: number): F32 {
-  if (scratch.length < floats) scratch = new Float32Array(floats);
+function thisThreadsScratch(kernels: Kernels, floats: number): F32 {
+  if (scratch.length < floats) {
+    kernels.free(scratch);
+    scratch = kernels.floats(floats);
+  }
   return scratch;
 }
 

@@ -8,9 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { parseConfig } from "../../model/config.ts";
 import { readSafetensors, type Tensors } from "../../model/safetensors.ts";
-import type { Kernels } from "./kernels/api.ts";
-import { loadKernels } from "./kernels/index.ts";
-import { referenceKernels } from "./kernels/reference.ts";
+import { byName, fastVariants } from "./kernels/test-variants.ts";
 import { type Adapter, createAdapter, loadAdapter, saveAdapter } from "./lora.ts";
 import { Network, type PackedBatch, type PackedSequence } from "./network.ts";
 import { modelLayout, Parameters } from "./parameters.ts";
@@ -73,15 +71,12 @@ describe.runIf(found)("parity with transformers", () => {
   });
   afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-  describe.each([
-    { which: "compiled", kernels: loadKernels },
-    { which: "reference", kernels: (): Kernels => referenceKernels },
-  ])("$which kernels", ({ kernels }) => {
+  describe.each(byName)("$which kernels", ({ kernels }) => {
     test.each(["text-only", "one-image", "untied", "deep", "no-deepstack", "six-images"])(
       "%s: logits within 1e-4, every gradient within 1e-3 in norm",
       async (name) => {
         const { config, parameters, batch, expected, sequences, loss } = await readCase(join(root, name));
-        const network = new Network(config, kernels(), parameters, { head: "lm" });
+        const network = new Network(config, kernels, parameters, { head: "lm" });
         const gradient = parameters.like();
         network.setGradient(gradient);
         const { tape, hidden, worst } = forward(network, batch, expected);
@@ -131,14 +126,14 @@ describe.runIf(found)("parity with transformers", () => {
       await saveAdapter(join(out, "mine"), adapter, folder);
       python("adapters.py", folder, join(out, "mine"), out);
       const logitsWith = async (lora: Adapter, file: string) => {
-        const network = new Network(config, loadKernels(), parameters, { head: "lm", lora });
+        const network = new Network(config, fastVariants[0]!, parameters, { head: "lm", lora });
         return forward(network, batch, await readSafetensors(join(out, file))).worst;
       };
       expect(await logitsWith(adapter, "ours.safetensors")).toBeLessThan(1e-4);
       const theirs = await loadAdapter(join(out, "adapter"), config, { head: "lm" });
       expect(await logitsWith(theirs, "theirs.safetensors")).toBeLessThan(1e-4);
       // The comparison is worth something: without the adapter the logits are far away.
-      const plain = new Network(config, loadKernels(), parameters, { head: "lm" });
+      const plain = new Network(config, fastVariants[0]!, parameters, { head: "lm" });
       expect(forward(plain, batch, await readSafetensors(join(out, "theirs.safetensors"))).worst).toBeGreaterThan(1e-2);
     },
   );

@@ -1,7 +1,8 @@
 /**
  * Worker threads that compute, so that the main thread never does. `run` gives a job to the next free worker, one at a time each; `send` talks
  * to a certain worker at once, for sampling, where a worker keeps state. A worker that dies rejects what it was doing with an EngineError and
- * is replaced when the next job comes; jobs carry all they need, so a new worker knows as much as the old one did.
+ * is replaced when the next job comes; jobs carry all they need, so a new worker knows as much as the old one did. WebAssembly kernels share one memory: a
+ * worker that dies may leave it in any state, so all workers end with it and a new memory is made.
  */
 import { randomInt } from "node:crypto";
 import { availableParallelism } from "node:os";
@@ -11,6 +12,8 @@ import { startThread } from "../../core/workers.ts";
 import type { OnToken } from "../engine.ts";
 import { EngineError, RuinedWeights } from "../errors.ts";
 import type { Drawn, Job, JobResult, Note, Reply, Request, WorkerPlace } from "./jobs.ts";
+import { chooseKernels, type KernelChoice, type Kernels } from "./kernels/index.ts";
+import { openMemory, type WasmThread } from "./kernels/wasm-memory.ts";
 
 type Pending = {
   readonly resolve: (value: never) => void;
@@ -20,7 +23,15 @@ type Pending = {
 };
 type Queued = { readonly job: Job; readonly resolve: (value: never) => void; readonly reject: (error: Error) => void };
 
+/** What workers compute with; of WebAssembly kernels the memory, a place in it for each worker and then for each helper, and the helpers. */
+type Ground = {
+  readonly kernels: KernelChoice;
+  readonly places: readonly WasmThread[];
+  readonly helpers: Worker[];
+};
+
 type Slot = {
+  readonly index: number;
   worker: Worker | undefined;
   /** Whether a `run` job is under way. */
   busy: boolean;
@@ -34,14 +45,20 @@ export class Pool {
   readonly #number = randomInt(2 ** 32);
   readonly #slots: Slot[];
   readonly #queue: Queued[] = [];
+  readonly #choose: () => Promise<KernelChoice>;
+  #starting: Promise<void> | undefined;
+  #ground: Ground | undefined;
   #nextId = 0;
   #closed = false;
 
-  constructor(threads = availableParallelism()) {
+  /** `tell` hears what a first start has to do before it computes. */
+  constructor(threads = availableParallelism(), tell: (line: string) => void = () => {}, wanted?: Kernels["name"]) {
     if (!Number.isSafeInteger(threads) || threads < 1) {
       throw new ConfigError(`The number of threads must be a whole number of at least 1, got ${threads}.`);
     }
-    this.#slots = Array.from({ length: threads }, () => ({
+    this.#choose = () => chooseKernels(tell, wanted);
+    this.#slots = Array.from({ length: threads }, (_, index) => ({
+      index,
       worker: undefined,
       busy: false,
       pending: new Map(),
@@ -93,7 +110,41 @@ export class Pool {
     if (this.#closed) return;
     this.#closed = true;
     for (const { reject } of this.#queue.splice(0)) reject(closedError());
-    await Promise.all(this.#slots.map((slot) => slot.worker?.terminate()));
+    const workers = [...this.#slots.map((slot) => slot.worker), ...(this.#ground?.helpers ?? [])];
+    await Promise.all(workers.map((worker) => worker?.terminate()));
+    for (const slot of this.#slots) this.#lose(slot, closedError());
+  }
+
+  /** Kernels first, then what waited for them. */
+  async #start(): Promise<void> {
+    try {
+      const kernels = await this.#choose();
+      if (this.#closed) return;
+      this.#ground = this.#layGround(kernels);
+      for (const slot of this.#slots) this.#flush(slot);
+    } catch (error) {
+      this.#starting = undefined;
+      for (const { reject } of this.#queue.splice(0)) reject(error as Error);
+      for (const slot of this.#slots) this.#lose(slot, error as Error);
+    }
+  }
+
+  #layGround(kernels: KernelChoice): Ground {
+    const { module } = kernels;
+    if (module === undefined) return { kernels, places: [], helpers: [] };
+    const places = openMemory(module, 2 * this.threads - 1);
+    const ground: Ground = { kernels, places, helpers: [] };
+    for (const place of places.slice(this.threads)) {
+      const helper = startThread("engine/native/native-helper", { workerData: place, resourceLimits: LIMITS });
+      helper.unref();
+      // Closing ends helpers, too; one that ends by itself takes the memory along.
+      helper.on("error", () => {});
+      helper.on("exit", () => {
+        if (this.#ground === ground && !this.#closed) this.#startAnew(ground, deadError("one of its helpers ended"));
+      });
+      ground.helpers.push(helper);
+    }
+    return ground;
   }
 
   #slot(worker: number): Slot {
@@ -113,9 +164,8 @@ export class Pool {
   }
 
   #expect(slot: Slot, id: number, pending: Pending): void {
-    slot.worker ??= this.#spawn(slot);
     // A worker that waits for nothing lets the process end.
-    if (slot.pending.size === 0) slot.worker.ref();
+    if (slot.pending.size === 0) slot.worker?.ref();
     slot.pending.set(id, pending);
   }
 
@@ -127,17 +177,23 @@ export class Pool {
 
   #flush(slot: Slot): void {
     const requests = slot.sent;
-    if (requests.length === 0) return;
+    if (requests.length === 0 || this.#closed) return;
+    if (this.#ground === undefined) {
+      this.#starting ??= this.#start();
+      return;
+    }
     slot.sent = [];
+    // Notes are about things that only a living worker knows.
+    if (slot.pending.size > 0) slot.worker ??= this.#spawn(slot, this.#ground);
     slot.worker?.postMessage(requests);
   }
 
-  #spawn(slot: Slot): Worker {
-    const worker = startThread("engine/native/native-worker", {
-      workerData: { pool: this.#number, threads: this.threads } satisfies WorkerPlace,
-      resourceLimits: LIMITS,
-    });
-    worker.unref();
+  #spawn(slot: Slot, ground: Ground): Worker {
+    const { kernels, places } = ground;
+    const wasm = places[slot.index];
+    const workerData: WorkerPlace = { pool: this.#number, threads: this.threads, kernels, ...(wasm && { wasm }) };
+    const worker = startThread("engine/native/native-worker", { workerData, resourceLimits: LIMITS });
+    if (slot.pending.size === 0) worker.unref();
     let cause = "it ended without a word";
     worker.on("message", (messages: readonly (Reply | Drawn)[]) => {
       for (const message of messages) {
@@ -149,20 +205,36 @@ export class Pool {
       cause = errorMessage(error);
     });
     worker.on("exit", () => {
+      if (slot.worker !== worker) return;
       slot.worker = undefined;
-      slot.busy = false;
-      slot.sent = [];
-      const lost = [...slot.pending.values()];
-      slot.pending.clear();
-      const error = this.#closed
-        ? closedError()
-        : new EngineError(
-            `A worker of the embedded engine died (${cause}). It is replaced; try again, with fewer or shorter sequences if memory ran out.`,
-          );
-      for (const { reject } of lost) reject(error);
+      const error = this.#closed ? closedError() : deadError(cause);
+      if (places.length > 0 && !this.#closed) return this.#startAnew(ground, error);
+      this.#lose(slot, error);
       if (!this.#closed) this.#drain();
     });
     return worker;
+  }
+
+  /** With a new memory: what all workers were doing fails. */
+  #startAnew({ helpers }: Ground, error: Error): void {
+    this.#ground = undefined;
+    const workers = this.#slots.map((slot) => slot.worker);
+    const ended = [...workers, ...helpers].map((worker) => worker?.terminate());
+    this.#starting = Promise.all(ended).then(() => (this.#closed ? undefined : this.#start()));
+    for (const slot of this.#slots) {
+      slot.worker = undefined;
+      this.#lose(slot, error);
+    }
+    this.#drain();
+  }
+
+  /** What a worker was doing, or was to do, fails. */
+  #lose(slot: Slot, error: Error): void {
+    slot.busy = false;
+    slot.sent = [];
+    const lost = [...slot.pending.values()];
+    slot.pending.clear();
+    for (const { reject } of lost) reject(error);
   }
 
   #settle(slot: Slot, reply: Reply): void {
@@ -175,6 +247,12 @@ export class Pool {
     this.#drain();
     if (slot.pending.size === 0) slot.worker?.unref();
   }
+}
+
+function deadError(cause: string): EngineError {
+  return new EngineError(
+    `A worker of the embedded engine died (${cause}). It is replaced; try again, with fewer or shorter sequences if memory ran out.`,
+  );
 }
 
 function closedError(): EngineError {

@@ -9,7 +9,7 @@
  * used again too and computed anew in the backward pass; else it stays. Buffers come back dirty: an operation writes all of its output.
  */
 import { SaccadeError } from "../../core/errors.ts";
-import type { F32, Kernels } from "./kernels/api.ts";
+import { type F32, type Kernels, ordinaryMemory } from "./kernels/api.ts";
 
 /** Floats to a 64-byte line: every buffer starts on one. */
 const LINE = 16;
@@ -20,12 +20,15 @@ export type Mark = { readonly block: number; readonly used: number };
 export class Arena {
   readonly #blocks: Float32Array[] = [];
   readonly #blockFloats: number;
+  readonly #memory: Pick<Kernels, "floats">;
   #block = 0;
   #used = 0;
   #full = 0;
   #peak = 0;
 
-  constructor(blockBytes = 32 * 1024 * 1024) {
+  /** `memory`: the kernels that will work in it. */
+  constructor(blockBytes = 32 * 1024 * 1024, memory: Pick<Kernels, "floats"> = ordinaryMemory) {
+    this.#memory = memory;
     this.#blockFloats = Math.ceil(blockBytes / 4 / LINE) * LINE;
   }
 
@@ -35,7 +38,7 @@ export class Arena {
     for (;;) {
       const block = this.#blocks[this.#block];
       if (block === undefined) {
-        this.#blocks.push(new Float32Array(Math.max(this.#blockFloats, floats)));
+        this.#blocks.push(this.#memory.floats(Math.max(this.#blockFloats, floats)));
       } else if (this.#used + floats <= block.length) {
         const buffer = block.subarray(this.#used, this.#used + size);
         this.#used += floats;

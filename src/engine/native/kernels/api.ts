@@ -1,6 +1,6 @@
 /**
- * The kernels under the embedded engine: about thirty fused operations on row-major float32 arrays. There are two
- * implementations, `compiled` (C++, see native/) and `reference` (TypeScript); one test table compares them.
+ * The kernels under the embedded engine: about thirty fused operations on row-major float32 arrays. There are three
+ * implementations: `compiled` and `wasm` (C++, see native/), and `reference` (TypeScript), which says what the others must compute. One test table compares them.
  *
  * Batch invariance is the point. Every forward kernel computes an output row from that row's inputs alone, in an order that
  * depends on nothing else: a matrix product is one chain of fused multiply-adds over ascending k, whatever m, n or blocking;
@@ -28,10 +28,16 @@ export interface Crew {
 }
 
 export interface Kernels {
-  readonly name: "compiled" | "reference";
-  /** What runs: "avx2", "generic", "typescript". */
+  readonly name: "compiled" | "wasm" | "reference";
+  /** What runs: "avx2", "generic", "simd128", "typescript". */
   readonly isa: string;
   readonly crew: Crew;
+
+  // ── memory ───────────────────────────────────────────────────────────────────────────────────────────────────
+  /** Zeros where kernels reach them fastest. Kernels take any array; for buffers that are used again and again ask here. */
+  floats(count: number): F32;
+  /** Gives back what `floats` made; it must not be used any more. */
+  free(array: F32): void;
 
   // ── matrix products ──────────────────────────────────────────────────────────────────────────────────────────
   /** c[m,n] = (accumulate ? c : 0) + op(a)·op(b). a is [m,k], or [k,m] when transA; b is [k,n], or [n,k] when transB. ld* are row strides of the arrays as stored. */
@@ -293,3 +299,9 @@ export interface Kernels {
   /** Runs fused multiply-adds in registers for about `ms` milliseconds; GFLOP/s of this core. The roof that matmul is measured against. */
   peak(ms: number): number;
 }
+
+/** Arrays of JavaScript's own: kernels that run in this process reach them where they are. */
+export const ordinaryMemory: Pick<Kernels, "floats" | "free"> = {
+  floats: (count) => new Float32Array(count),
+  free() {},
+};

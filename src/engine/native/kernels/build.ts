@@ -1,10 +1,9 @@
 /**
- * Compiles native/ with the system's C++ compiler: plain compiler calls, no node-gyp, nothing fetched. The result lies in a
+ * Compiles native/ with the system's C++ compiler: plain compiler calls, no node-gyp, nothing fetched. The result is kept in a
  * cache folder (core/cache-folder.ts) under a name that hashes sources, flags, Node ABI and platform, so a stale file can't be loaded, and it is
  * renamed into place, so that processes may build at once. `saccade doctor --build` calls this ahead of time.
  */
 
-import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -12,19 +11,18 @@ import { dirname, join } from "node:path";
 import { cacheFolder, mistrust } from "../../../core/cache-folder.ts";
 import { errorMessage } from "../../../core/errors.ts";
 import { packageFolder } from "../../../core/package-folder.ts";
+import { type Compiler, compile, compilerNames, findCompiler } from "./compiler.ts";
 
 export type Build =
   /** Compiler "cache" and 0 seconds when an earlier build was found. */
   { file: string; compiler: string; seconds: number } | { problem: string };
 
 /** Contraction is off: a fused multiply-add happens only where the source writes one. */
-const flags = [
+export const flags = [
   "-O3",
   "-std=c++17",
-  "-fPIC",
-  "-fvisibility=hidden",
+  ...(process.platform === "win32" ? [] : ["-fPIC", "-fvisibility=hidden", "-pthread"]),
   "-ffp-contract=off",
-  "-pthread",
   "-Wno-psabi",
   "-DNAPI_VERSION=8",
 ];
@@ -35,44 +33,43 @@ const variants: { isa: string; flags: string[] }[] = [
   ...(process.arch === "x64" ? [{ isa: "avx2", flags: ["-mavx2", "-mfma"] }] : []),
 ];
 
-/** Whether `compileKernels` would have to compile, which takes seconds, and could. */
-export function compilesFirst(): boolean {
-  const sources = packageFolder("native");
-  if (sources === undefined) return false;
-  const place = builtFile(sources);
-  return "file" in place && !isUsable(place.file) && !!findCompiler() && !!headerFolder();
-}
+/** What `compileKernels` would do: nothing, for an earlier build is there; compile with this compiler; or fail. */
+export type BuildPlan =
+  | { file: string; found: true }
+  | { file: string; found: false; compiler: Compiler; sources: string; headers: string }
+  | { problem: string };
 
-function builtFile(sources: string): { file: string } | { problem: string } {
+export function planBuild(force = false): BuildPlan {
+  const sources = packageFolder("native");
+  if (!sources) return { problem: "the folder native/ with the kernels' sources is missing from this installation" };
+  let file: string;
   try {
-    return { file: join(cacheFolder(), `kernels-${sourceKey(sources)}.node`) };
+    file = join(cacheFolder(), `kernels-${sourceKey(sources)}.node`);
   } catch (error) {
     return { problem: errorMessage(error) };
   }
-}
-
-/** One that somebody else put there is not loaded but built anew. */
-function isUsable(file: string): boolean {
-  return existsSync(file) && mistrust(file) === undefined;
-}
-
-/** Returns the addon's file, compiling it when the cache does not hold it (or with `force`). */
-export function compileKernels(options: { force?: boolean } = {}): Build {
-  const sources = packageFolder("native");
-  if (!sources) return { problem: "the folder native/ with the kernels' sources is missing from this installation" };
-  const place = builtFile(sources);
-  if ("problem" in place) return place;
-  const { file } = place;
-  if (isUsable(file) && !options.force) return { file, compiler: "cache", seconds: 0 };
+  // One that somebody else put there is not loaded but built anew.
+  if (!force && existsSync(file) && mistrust(file) === undefined) return { file, found: true };
   const compiler = findCompiler();
   if (!compiler) return { problem: `no C++ compiler found (looked for ${compilerNames().join(", ")})` };
   const headers = headerFolder();
   if (!headers) return { problem: "the package node-api-headers is missing; run npm install" };
+  return { file, found: false, compiler, sources, headers };
+}
 
+/** Returns the addon's file, compiling it when the cache does not hold it (or with `force`). */
+export async function compileKernels(options: { force?: boolean } = {}): Promise<Build> {
+  return carryOut(planBuild(options.force));
+}
+
+export async function carryOut(plan: BuildPlan): Promise<Build> {
+  if ("problem" in plan) return plan;
+  if (plan.found) return { file: plan.file, compiler: "cache", seconds: 0 };
+  const { file, compiler, sources, headers } = plan;
   const start = performance.now();
   const scratch = mkdtempSync(join(dirname(file), "build-"));
   try {
-    const object = (isa: string) => join(scratch, `${isa}.o`);
+    const object = (name: string) => join(scratch, `${name}.o`);
     const calls = variants.map(({ isa, flags: own }) => [
       ...flags,
       ...own,
@@ -83,11 +80,10 @@ export function compileKernels(options: { force?: boolean } = {}): Build {
       "-o",
       object(isa),
     ]);
-    const objects = variants.map(({ isa }) => object(isa));
-    const broken = runAtOnce(compiler, calls);
-    if (broken) return { problem: broken };
+    const problem = await compile(compiler, calls);
+    if (problem) return { problem };
     const built = join(scratch, "kernels.node");
-    const problem = run(compiler, [
+    const link = [
       ...flags,
       ...(variants.length > 1 ? ["-DSACCADE_WITH_AVX2=1"] : []),
       `-I${headers}`,
@@ -95,25 +91,18 @@ export function compileKernels(options: { force?: boolean } = {}): Build {
       ...(process.platform === "darwin" ? ["-undefined", "dynamic_lookup"] : []),
       join(sources, "addon.cc"),
       join(sources, "crew.cc"),
-      ...objects,
+      ...variants.map(({ isa }) => object(isa)),
       "-o",
       built,
-    ]);
-    if (problem) return { problem };
+    ];
+    const broken = await compile(compiler, [link]);
+    if (broken) return { problem: broken };
     chmodSync(built, 0o755);
     renameSync(built, file);
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
-  return { file, compiler: compiler, seconds: (performance.now() - start) / 1000 };
-}
-
-function compilerNames(): string[] {
-  return process.env.CXX ? [process.env.CXX] : ["c++", "g++", "clang++"];
-}
-
-function findCompiler(): string | undefined {
-  return compilerNames().find((name) => run(name, ["--version"]) === undefined);
+  return { file, compiler: compiler.name, seconds: (performance.now() - start) / 1000 };
 }
 
 function headerFolder(): string | undefined {
@@ -124,37 +113,19 @@ function headerFolder(): string | undefined {
   }
 }
 
-function sourceKey(sources: string): string {
+/** Hash of the sources alone: prebuilt kernels name it, too. */
+export function sourceHash(sources: string): string {
   const hash = createHash("sha256");
-  for (const name of readdirSync(sources).sort()) hash.update(`${name}\0`).update(readFileSync(join(sources, name)));
+  const names = readdirSync(sources).filter((name) => /\.(cc|h)$/.test(name));
+  for (const name of names.sort()) hash.update(`${name}\0`).update(readFileSync(join(sources, name)));
+  return hash.digest("hex").slice(0, 32);
+}
+
+function sourceKey(sources: string): string {
   const { platform, arch, versions, env } = process;
   const setting = { flags, variants, compiler: env.CXX, abi: versions.modules, platform, arch };
-  return hash.update(JSON.stringify(setting)).digest("hex").slice(0, 32);
-}
-
-/** `command` may carry arguments of its own, like CXX="ccache g++". */
-const words = (command: string) => command.trim().split(/\s+/);
-
-/** Calls the compiler. Returns what went wrong. */
-function run(command: string, args: readonly string[]): string | undefined {
-  const [program = command, ...first] = words(command);
-  return problemOf(command, args, spawnSync(program, [...first, ...args], { encoding: "utf8" }));
-}
-
-/** The same for several calls at a time, by a shell: Node waits for one process only where nothing may happen meanwhile. */
-function runAtOnce(command: string, calls: readonly (readonly string[])[]): string | undefined {
-  const quoted = (word: string) => `'${word.replaceAll("'", "'\\''")}'`;
-  const lines = calls.map((args, i) => `${[...words(command), ...args].map(quoted).join(" ")} & p${i}=$!`);
-  const waits = calls.map((_, i) => `wait $p${i} || failed=1`);
-  const script = [...lines, "failed=0", ...waits, "exit $failed"].join("\n");
-  return problemOf(command, calls[0] ?? [], spawnSync("/bin/sh", ["-c", script], { encoding: "utf8" }));
-}
-
-function problemOf(
-  command: string,
-  args: readonly string[],
-  { status, error, stderr }: ReturnType<typeof spawnSync>,
-): string | undefined {
-  if (status === 0) return undefined;
-  return `${command} failed to compile the kernels\n${args.join(" ")}\n${error ? error.message : String(stderr).trim()}`;
+  return createHash("sha256")
+    .update(`${sourceHash(sources)}${JSON.stringify(setting)}`)
+    .digest("hex")
+    .slice(0, 32);
 }

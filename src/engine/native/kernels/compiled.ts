@@ -4,9 +4,9 @@
  */
 
 import { createRequire } from "node:module";
-import type { Crew, Kernels } from "./api.ts";
+import { type Crew, type Kernels, ordinaryMemory } from "./api.ts";
 
-type Functions = Omit<Kernels, "name" | "isa" | "crew">;
+type Functions = Omit<Kernels, "name" | "isa" | "crew" | "floats" | "free">;
 type Addon = Partial<Record<InstructionSet, Functions>> & { readonly crew: Crew };
 
 /** Instruction sets from fastest to slowest; the addon has those that work here. */
@@ -18,7 +18,7 @@ export function loadCompiled(file: string, isa?: InstructionSet): Kernels {
   const addon = createRequire(import.meta.url)(file) as Addon;
   for (const name of isa ? [isa] : instructionSets) {
     const functions = addon[name];
-    if (functions) return { ...functions, name: "compiled", isa: name, crew: addon.crew };
+    if (functions) return { ...functions, ...ordinaryMemory, name: "compiled", isa: name, crew: addon.crew };
   }
   throw new Error(`the kernels in ${file} have no variant for ${isa ?? "this machine"}`);
 }

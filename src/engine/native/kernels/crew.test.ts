@@ -1,21 +1,27 @@
 /** Kernels that other threads help with: every one that is ever cut gives the bits of one thread alone. */
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { NumpyRandom } from "../../../core/random-numpy.ts";
+import { startThread } from "../../../core/workers.ts";
 import type { F32, Kernels } from "./api.ts";
-import { compileKernels } from "./build.ts";
-import { type InstructionSet, loadCompiled } from "./compiled.ts";
+import { build, compiledVariants, wasmModule } from "./test-variants.ts";
+import { attachWasm } from "./wasm.ts";
+import { openMemory, type WasmThread } from "./wasm-memory.ts";
 
-const build = compileKernels();
-const sets: InstructionSet[] = "file" in build ? ["avx2", "generic"] : [];
-const variants = sets.flatMap((isa) => {
-  try {
-    return "file" in build ? [loadCompiled(build.file, isa)] : [];
-  } catch {
-    return [];
+/** The most threads of a table below. Compiled kernels start helpers themselves; those of WebAssembly are workers. */
+const MOST = 7;
+const places = openMemory(wasmModule, 2 * MOST);
+const wasm = attachWasm(places[0] as WasmThread);
+const helpers: Worker[] = [];
+beforeAll(() => {
+  for (const workerData of places.slice(MOST, 2 * MOST - 1)) {
+    helpers.push(startThread("engine/native/native-helper", { workerData }));
   }
 });
+afterAll(() => Promise.all(helpers.map((helper) => helper.terminate())));
+
+const variants = [...compiledVariants, wasm];
 
 function numbers(seed: number, count: number): F32 {
   const random = new NumpyRandom(seed);
@@ -134,7 +140,7 @@ describe.each(variants)("a crew ($isa)", (k) => {
 
   test.each(Object.entries(table))("%s gives the bits of one thread, however many help", (_, run) => {
     const alone = run(k).map((array) => Buffer.from(array.buffer));
-    for (const threads of [2, 3, 7]) {
+    for (const threads of [2, 3, MOST]) {
       k.crew.join(1_000 + threads, threads);
       k.crew.begin();
       const before = k.crew.helped();
@@ -164,6 +170,19 @@ describe.each(variants)("a crew ($isa)", (k) => {
   });
 
   test("while every thread of the pool has a job nobody helps; when one ends its job, its core does", async () => {
+    if (k.name === "wasm") {
+      const other = attachWasm(places[1] as WasmThread);
+      k.crew.join(0, 2);
+      other.crew.join(0, 2);
+      k.crew.begin();
+      other.crew.begin();
+      for (let i = 0; i < 50; i++) table.matmulPacked?.(k);
+      expect(k.crew.helped()).toBe(0);
+      other.crew.end();
+      for (let i = 0; i < 3000 && k.crew.helped() === 0; i++) table.matmulPacked?.(k);
+      expect(k.crew.helped()).toBeGreaterThan(0);
+      return k.crew.end();
+    }
     const script = `const { parentPort, workerData } = require("node:worker_threads");
       const { crew } = require(workerData);
       crew.join(3_000, 2);

@@ -1,6 +1,6 @@
 /** Which kernels run, and what is said when they are not the fast ones. */
 
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -20,64 +20,81 @@ afterEach(() => {
 
 /** The modules as a new process would see them. */
 const fresh = () => import("./index.ts");
+/** Packages carry prebuilt kernels, a clone does not. */
+const withoutPrebuilt = () =>
+  vi.doMock("./prebuilt.ts", () => ({
+    findPrebuilt: () => ({ problem: "this installation has no prebuilt kernels" }),
+  }));
 
 describe("without a compiler", () => {
-  beforeEach(() => vi.stubEnv("CXX", "/no/such/compiler"));
+  beforeEach(() => {
+    vi.stubEnv("CXX", "/no/such/compiler");
+    withoutPrebuilt();
+  });
 
-  test("the reference runs, and one line on stderr says how to get the fast kernels", async () => {
-    const write = vi.spyOn(process.stderr, "write").mockReturnValue(true);
-    const { loadKernels, kernelInfo, compilesFirst } = await fresh();
-    expect(compilesFirst()).toBe(false);
-    expect(loadKernels().name).toBe("reference");
-    expect(loadKernels()).toBe(loadKernels());
-    expect(write).toHaveBeenCalledTimes(1);
-    const line = String(write.mock.calls[0]?.[0]);
-    expect(line).toContain("saccade doctor --build");
-    expect(line.indexOf("\n")).toBe(line.length - 1);
-    expect(kernelInfo()).toMatchObject({ name: "reference", problem: expect.stringContaining("/no/such/compiler") });
+  test("WebAssembly runs, and one line says why and how to get faster kernels", async () => {
+    const { chooseKernels, attachKernels, kernelInfo } = await fresh();
+    const told: string[] = [];
+    const choice = await chooseKernels((line) => told.push(line));
+    expect(attachKernels(choice).name).toBe("wasm");
+    expect(told).toEqual([expect.stringMatching(/^running WebAssembly kernels.*no\/such\/compiler.*Install g\+\+/)]);
+    expect(await kernelInfo()).toMatchObject({ name: "wasm", problem: expect.stringContaining("/no/such/compiler") });
   });
 
   test("SACCADE_KERNELS=compiled is an error that says what to install", async () => {
     vi.stubEnv("SACCADE_KERNELS", "compiled");
     const { loadKernels } = await fresh();
-    expect(loadKernels).toThrow(/Install g\+\+ or clang\+\+/);
-    expect(loadKernels).toThrow(expect.objectContaining({ name: "EngineError" }));
+    await expect(loadKernels()).rejects.toThrow(/Install g\+\+ or clang\+\+/);
+    await expect(loadKernels()).rejects.toMatchObject({ name: "EngineError" });
   });
 });
 
-test("SACCADE_KERNELS=reference compiles nothing and says nothing", async () => {
-  vi.stubEnv("SACCADE_KERNELS", "reference");
-  const write = vi.spyOn(process.stderr, "write").mockReturnValue(true);
-  const { loadKernels } = await fresh();
-  expect(loadKernels().name).toBe("reference");
-  expect(write).not.toHaveBeenCalled();
+test.each(["wasm", "reference"])("SACCADE_KERNELS=%s compiles nothing and says nothing", async (name) => {
+  vi.stubEnv("SACCADE_KERNELS", name);
+  const { chooseKernels, loadKernels } = await fresh();
+  const tell = vi.fn();
+  await chooseKernels(tell);
+  expect((await loadKernels()).name).toBe(name);
+  expect(tell).not.toHaveBeenCalled();
   expect(readdirSync(cache)).toEqual([]);
 });
 
 test("any other SACCADE_KERNELS is refused", async () => {
   vi.stubEnv("SACCADE_KERNELS", "fast");
   const { loadKernels } = await fresh();
-  expect(loadKernels).toThrow(/compiled, reference or empty/);
+  await expect(loadKernels()).rejects.toThrow(/compiled, wasm, reference or empty/);
 });
 
 test("a compiler that fails is a problem with the compiler's own words, and leaves nothing behind", async () => {
   vi.stubEnv("CXX", "node");
   const { compileKernels } = await fresh();
-  expect(compileKernels()).toEqual({
+  expect(await compileKernels()).toEqual({
     problem: expect.stringMatching(/^node failed to compile the kernels\n.*bad option/s),
   });
   expect(readdirSync(cache)).toEqual([]);
 });
 
+test.skipIf(process.platform === "win32")("a compiler may lie at a path with spaces and quotes", async () => {
+  const folder = join(cache, "my 'own' compilers");
+  mkdirSync(folder);
+  const program = join(folder, "c++ 14");
+  writeFileSync(program, '#!/bin/sh\necho "I am called with $1" >&2\n[ "$1" = --version ]\n');
+  chmodSync(program, 0o755);
+  vi.stubEnv("CXX", program);
+  const { compileKernels } = await fresh();
+  expect(await compileKernels()).toEqual({ problem: expect.stringContaining("I am called with -O3") });
+});
+
 test("a build is found again, without a compiler", async ({ skip }) => {
-  const { compileKernels, compilesFirst } = await fresh();
-  const before = compilesFirst();
-  const first = compileKernels();
+  withoutPrebuilt();
+  const { chooseKernels, compileKernels } = await fresh();
+  const told: string[] = [];
+  await chooseKernels((line) => told.push(line));
+  const first = await compileKernels();
   if ("problem" in first) return skip(first.problem);
-  expect([before, compilesFirst()]).toEqual([true, false]);
-  expect(first.seconds).toBeGreaterThan(0);
+  expect(told).toEqual([expect.stringMatching(/^compiling the embedded engine's kernels with/)]);
   expect(existsSync(first.file)).toBe(true);
   expect(readdirSync(cache)).toHaveLength(1);
   vi.stubEnv("PATH", "");
-  expect(compileKernels()).toEqual({ file: first.file, compiler: "cache", seconds: 0 });
+  expect(await compileKernels()).toEqual({ file: first.file, compiler: "cache", seconds: 0 });
 });

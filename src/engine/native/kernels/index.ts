@@ -1,39 +1,70 @@
 /**
- * Which kernels run. Compiled ones where a C++ compiler exists (built on the first call, never on import), the TypeScript
- * reference otherwise, and then one line on stderr says how to get the fast ones. SACCADE_KERNELS=compiled|reference forces either.
+ * Which kernels run: those that were compiled here before, else prebuilt ones of the package, else compiled now if there is a C++ compiler, else
+ * WebAssembly, about three times slower. SACCADE_KERNELS=compiled|wasm|reference decides otherwise. The main thread chooses once
+ * (`chooseKernels`), and its workers load what it chose (`attachKernels`).
  */
 
-import { isMainThread } from "node:worker_threads";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { ConfigError, errorMessage } from "../../../core/errors.ts";
+import { packageFolder } from "../../../core/package-folder.ts";
 import { EngineError } from "../../errors.ts";
 import type { Kernels } from "./api.ts";
-import { compileKernels } from "./build.ts";
+import { carryOut, planBuild } from "./build.ts";
 import { loadCompiled } from "./compiled.ts";
+import { findPrebuilt } from "./prebuilt.ts";
 import { referenceKernels } from "./reference.ts";
+import { attachWasm } from "./wasm.ts";
+import { compileModule, openMemory, type WasmModule, type WasmThread } from "./wasm-memory.ts";
 
 export type { F32, Flag, I32, Kernels } from "./api.ts";
-export { type Build, compileKernels, compilesFirst } from "./build.ts";
+export { type Build, compileKernels } from "./build.ts";
+export { MemoryExhausted } from "./wasm-memory.ts";
 
 export interface KernelInfo {
-  name: Kernels["name"];
-  isa: string;
-  /** The addon's file and compiler, when compiled. */
-  file?: string;
-  compiler?: string;
-  /** Why the compiled ones do not run, when they do not. */
-  problem?: string;
+  readonly name: Kernels["name"];
+  readonly isa: string;
+  /** Compiled ones: the addon's file, and its compiler, "cache" or "prebuilt". */
+  readonly file?: string;
+  readonly compiler?: string;
+  /** Why faster ones do not run, when they do not. */
+  readonly problem?: string;
 }
 
-interface Choice {
-  kernels: Kernels;
-  info: KernelInfo;
+/** Travels to worker threads. */
+export type KernelChoice = { readonly info: KernelInfo; readonly module?: WasmModule };
+
+const chosen = new Map<Kernels["name"] | undefined, Promise<KernelChoice>>();
+
+/**
+ * The choice for this process, or these kernels and no others. The first call may compile for some seconds. `tell` hears what it is about to do if
+ * that takes time, or is slow.
+ */
+export function chooseKernels(
+  tell: (line: string) => void = () => {},
+  wanted: Kernels["name"] | undefined = wantedKernels(),
+): Promise<KernelChoice> {
+  const known = chosen.get(wanted) ?? choose(tell, wanted);
+  chosen.set(wanted, known);
+  return known;
 }
 
-let chosen: Choice | undefined;
+function wantedKernels(): Kernels["name"] | undefined {
+  const wanted = process.env.SACCADE_KERNELS || undefined;
+  if (wanted === undefined || wanted === "compiled" || wanted === "wasm" || wanted === "reference") return wanted;
+  throw new ConfigError(`SACCADE_KERNELS is "${wanted}"; it must be compiled, wasm, reference or empty.`);
+}
 
-/** The kernels of this process (thread). The first call may compile for some seconds. */
-export function loadKernels(): Kernels {
-  return choose().kernels;
+/** The kernels that were chosen, for this thread; `thread`: its place in the memory of WebAssembly kernels. */
+export function attachKernels({ info, module }: KernelChoice, thread?: WasmThread): Kernels {
+  if (info.file !== undefined) return loadCompiled(info.file);
+  if (module === undefined) return referenceKernels;
+  return attachWasm(thread ?? (openMemory(module, 1)[0] as WasmThread));
+}
+
+/** The chosen kernels for use in this thread alone. */
+export async function loadKernels(): Promise<Kernels> {
+  return attachKernels(await chooseKernels());
 }
 
 /** Runs work that keeps this thread busy: threads of its crew that have none help it, as many as are left. */
@@ -46,48 +77,68 @@ export function computing<T>({ crew }: Kernels, work: () => T): T {
   }
 }
 
-/** What `saccade doctor` prints. Loads the kernels, so it may compile too. */
-export function kernelInfo(): KernelInfo {
-  return choose().info;
+/** Those that were chosen. May compile, too. */
+export async function kernelInfo(): Promise<KernelInfo> {
+  return (await chooseKernels()).info;
 }
 
-function choose(): Choice {
-  if (!chosen) {
-    const forced = process.env.SACCADE_KERNELS || undefined;
-    if (forced !== undefined && forced !== "compiled" && forced !== "reference")
-      throw new ConfigError(`SACCADE_KERNELS is "${forced}"; it must be compiled, reference or empty.`);
-    chosen =
-      forced === "reference" ? reference("SACCADE_KERNELS asks for the reference") : compiled(forced === "compiled");
-  }
-  return chosen;
+/** Which kernels the next start will use and why, without compiling any: what `saccade doctor` prints. */
+export function expectedKernels(): { readonly name: Kernels["name"]; readonly why: string } {
+  const wanted = wantedKernels();
+  if (wanted === "wasm" || wanted === "reference") return { name: wanted, why: `SACCADE_KERNELS=${wanted}` };
+  const plan = planBuild();
+  if ("found" in plan && plan.found) return { name: "compiled", why: `compiled on this machine: ${plan.file}` };
+  const prebuilt = findPrebuilt();
+  if ("file" in prebuilt) return { name: "compiled", why: `they came with the package: ${prebuilt.file}` };
+  if ("problem" in plan) return { name: "wasm", why: `${prebuilt.problem}, and ${plan.problem}` };
+  return { name: "compiled", why: `${plan.compiler.name} compiles them at the first start; ${prebuilt.problem}` };
 }
 
-function compiled(required: boolean): Choice {
-  const found = build();
-  if (!("problem" in found)) return found;
+async function choose(tell: (line: string) => void, wanted: Kernels["name"] | undefined): Promise<KernelChoice> {
+  if (wanted === "reference")
+    return { info: { name: "reference", isa: "typescript", problem: "SACCADE_KERNELS asks for the reference" } };
+  if (wanted === "wasm") return wasmChoice("SACCADE_KERNELS asks for WebAssembly");
+  const found = await compiledChoice(tell);
+  if ("info" in found) return found;
   const { problem } = found;
-  if (required)
+  if (wanted === "compiled")
     throw new EngineError(
-      `SACCADE_KERNELS=compiled, but the kernels can't be compiled. Install g++ or clang++ (or set CXX), or unset the variable.\n${problem}`,
+      `SACCADE_KERNELS=compiled, but there are no compiled kernels for this machine. Install g++ or clang++ (or set CXX), or unset the variable.\n${problem}`,
     );
-  if (isMainThread)
-    process.stderr.write(
-      `saccade: running the slow TypeScript kernels (${problem.split("\n")[0]}). Install g++ or clang++, then run "saccade doctor --build".\n`,
-    );
-  return reference(problem);
+  tell(
+    `running WebAssembly kernels, about three times slower than compiled ones (${problem.split("\n")[0]}). Install g++ or clang++ to make it faster.`,
+  );
+  return wasmChoice(problem);
 }
 
-function build(): Choice | { problem: string } {
-  const made = compileKernels();
-  if ("problem" in made) return { problem: made.problem };
-  try {
-    const kernels = loadCompiled(made.file);
-    return { kernels, info: { name: "compiled", isa: kernels.isa, file: made.file, compiler: made.compiler } };
-  } catch (error) {
-    return { problem: errorMessage(error) };
-  }
+/** From an earlier build, the package, or the compiler; or why from none of them. */
+async function compiledChoice(tell: (line: string) => void): Promise<KernelChoice | { problem: string }> {
+  const plan = planBuild();
+  const problems: string[] = [];
+  const attempt = (file: string, compiler: string): KernelChoice | undefined => {
+    try {
+      return { info: { name: "compiled", isa: loadCompiled(file).isa, file, compiler } };
+    } catch (error) {
+      problems.push(errorMessage(error));
+      return undefined;
+    }
+  };
+  const before = "found" in plan && plan.found ? attempt(plan.file, "cache") : undefined;
+  if (before !== undefined) return before;
+  const prebuilt = findPrebuilt();
+  const ready = "file" in prebuilt ? attempt(prebuilt.file, "prebuilt") : undefined;
+  if (ready !== undefined) return ready;
+  if ("found" in plan && !plan.found)
+    tell(`compiling the embedded engine's kernels with ${plan.compiler.name}, once on this machine; about 10 seconds`);
+  const built = await carryOut(plan);
+  if ("problem" in built) return { problem: [built.problem, ...problems].join("\n") };
+  return attempt(built.file, built.compiler) ?? { problem: problems.join("\n") };
 }
 
-function reference(problem: string): Choice {
-  return { kernels: referenceKernels, info: { name: "reference", isa: referenceKernels.isa, problem } };
+function wasmChoice(problem: string): KernelChoice {
+  const folder = packageFolder("native");
+  if (folder === undefined)
+    throw new EngineError("The folder native/ with the kernels is missing from this installation; install it again.");
+  const module = compileModule(readFileSync(join(folder, "wasm", "kernels.wasm")));
+  return { info: { name: "wasm", isa: "simd128", problem }, module };
 }

@@ -1,23 +1,13 @@
 /**
- * Every kernel, in every implementation that this machine can run: TypeScript reference, portable C++, AVX2. Three tables:
- * compiled results against the reference, equal bits whatever the batch, and backward kernels against finite differences.
+ * Every kernel, in every implementation that this machine can run: TypeScript reference, portable C++, AVX2, WebAssembly. Three tables:
+ * fast results against the reference, equal bits whatever the batch, and backward kernels against finite differences.
  */
 
 import { Worker } from "node:worker_threads";
 import { describe, expect, test } from "vitest";
 import type { F32, Flag, Kernels } from "./api.ts";
-import { compileKernels } from "./build.ts";
-import { type InstructionSet, loadCompiled } from "./compiled.ts";
 import { referenceKernels } from "./reference.ts";
-
-const build = compileKernels();
-const compiled = "file" in build ? variantsOf(build.file) : [];
-const implementations = [referenceKernels, ...compiled];
-
-function variantsOf(file: string): Kernels[] {
-  const sets: InstructionSet[] = loadCompiled(file).isa === "avx2" ? ["avx2", "generic"] : ["generic"];
-  return sets.map((isa) => loadCompiled(file, isa));
-}
+import { build, fastVariants, everyVariant as implementations } from "./test-variants.ts";
 
 test.runIf(process.env.SACCADE_REQUIRE?.includes("compiled"))("the compiled kernels build on this machine", () => {
   expect(build).toHaveProperty("file");
@@ -413,7 +403,7 @@ function allowedIds(random: Numbers, vocab: number): Uint8Array | null {
     : null;
 }
 
-describe.each(compiled)("compiled kernels ($isa)", (k) => {
+describe.each(fastVariants)("fast kernels ($isa)", (k) => {
   test.each(Object.entries(table))("%s agrees with the reference", (_, run) => {
     for (let seed = 0; seed < 40; seed++) {
       const actual = run(k, new Numbers(seed));
@@ -435,6 +425,8 @@ describe.each(compiled)("compiled kernels ($isa)", (k) => {
       "axpy",
       "scale",
       "peak",
+      "floats",
+      "free",
     ];
     const functions = Object.keys(k).filter((name) => typeof k[name as keyof Kernels] === "function");
     expect(functions.filter((name) => !(name in table)).sort()).toEqual(elsewhere.sort());
@@ -540,7 +532,7 @@ describe.each(implementations)("bits do not depend on the batch ($isa)", (k) => 
     };
     repeat((random) => check(random.int(1, 150), random.pick([1, 15, 128, 257, 600]), random));
     // Packed in two parts.
-    if (k.name === "compiled") check(150, 9000, new Numbers(3));
+    if (k.name !== "reference") check(150, 9000, new Numbers(3));
   });
 
   test("long strides of a, which make the compiled kernels copy it, do not change a bit", () => {

@@ -1,10 +1,10 @@
 /**
- * The kernels in plain TypeScript: what they mean, and what runs where no compiler exists. Sums are kept in double and rounded
+ * The kernels in plain TypeScript: what they mean. They are for reading and for tests, never chosen by themselves. Sums are kept in double and rounded
  * once; their order follows the same rule as in C++ (a row's result depends on that row alone), so the guarantees about
  * equal bits hold here too. Packed matrices and caches have a simpler layout than the compiled ones: never mix the two.
  */
 
-import type { F32, Flag, I32, Kernels } from "./api.ts";
+import { type F32, type Flag, type I32, type Kernels, ordinaryMemory } from "./api.ts";
 
 type Numbers = Float32Array | Float64Array;
 
@@ -111,6 +111,7 @@ export const referenceKernels: Kernels = {
   name: "reference",
   isa: "typescript",
   crew: { join() {}, begin() {}, end() {}, helped: () => 0 },
+  ...ordinaryMemory,
 
   // ── matrix products ──────────────────────────────────────────────────────────────────────────────────────────────
 

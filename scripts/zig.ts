@@ -1,0 +1,33 @@
+/**
+ * Finds zig, the compiler that builds kernels for other systems and for WebAssembly: $SACCADE_ZIG, `zig` on the path, or Python's package
+ * `ziglang` (`pip install ziglang==0.17.0`). The version is fixed, so that the same sources give the same bytes.
+ */
+import { spawnSync } from "node:child_process";
+
+export const ZIG_VERSION = "0.17.0";
+
+export type Zig = (args: readonly string[]) => void;
+
+/** Undefined: this machine has none of that version. */
+export function findZig(): Zig | undefined {
+  const { SACCADE_ZIG } = process.env;
+  const candidates = SACCADE_ZIG ? [[SACCADE_ZIG]] : [["zig"], ["python3", "-m", "ziglang"]];
+  for (const [program = "", ...first] of candidates) {
+    const { stdout } = spawnSync(program, [...first, "version"], { encoding: "utf8" });
+    if (stdout?.trim() !== ZIG_VERSION) continue;
+    return (args) => {
+      const { status, error } = spawnSync(program, [...first, ...args], { stdio: ["ignore", "inherit", "inherit"] });
+      if (status !== 0) throw new Error(`zig ${args[0]} failed: ${error?.message ?? `status ${status}`}`);
+    };
+  }
+  return undefined;
+}
+
+export function needZig(): Zig {
+  const zig = findZig();
+  if (zig === undefined)
+    throw new Error(
+      `zig ${ZIG_VERSION} was not found. Install it with "pip install ziglang==${ZIG_VERSION}", or set SACCADE_ZIG to its program.`,
+    );
+  return zig;
+}
