@@ -219,7 +219,7 @@ export const recipeSchema = z.strictObject({
       z.strictObject({ name: z.enum(["token-mean", "sequence-mean", "prompt-mean"]) }),
       z.strictObject({ name: z.literal("constant-length"), length: z.number().positive() }),
     ])
-    .default({ name: "token_mean" })
+    .default({ name: "token-mean" })
     .describe(
       "How token losses are averaged: over all tokens, first within sequences or prompts, or over a constant length.",
     ),
