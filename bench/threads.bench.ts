@@ -47,7 +47,7 @@ async function batchOf({ envs: [first], warmStart, sampling }: Recipe, folder: s
   const found = new Map<number, Awaited<ReturnType<typeof sequencesOf>>>();
   for (let seed = 0; ; seed++) {
     const [sequence] = await sequencesOf(await playDemo(id, env, seed), model, {
-      contextLength: sampling.contextTokens,
+      contextTokens: sampling.contextTokens,
     });
     const same = found.get(sequence!.ids.length) ?? [];
     found.set(sequence!.ids.length, [...same, sequence!]);

@@ -37,7 +37,7 @@ const { renderer, imageToken, visionIds, generation } = await engine.chat(path);
 const learner: Learner = await engine.learner({ folder: path, seed: 0 });
 
 /** The one truth of an episode: the ids that were given and those that were sampled, in the order they came. */
-const newLedger = () => new TokenLedger({ contextLength: CONTEXT, imageToken, visionIds });
+const newLedger = () => new TokenLedger({ contextTokens: CONTEXT, imageToken, visionIds });
 
 // 1. Warm start: imitate an oracle that plays a random move in 40 % of turns. It knows the way and does not always take it.
 const teacher = await makeWorldEnv("frozen_lake", LAKE);
@@ -137,7 +137,11 @@ async function demonstration(messages: readonly Message[]): Promise<Sequence> {
 }
 
 /** What the learner trains on: position i predicts id i + 1, so everything moves one place to the left. */
-function datum({ ids, images, sampled, logprobs }: Sequence, weight: number, advantage: number): Datum {
+function datum(
+  { ids, images, sampled, samplerLogprobs: logprobs }: Sequence,
+  weight: number,
+  advantage: number,
+): Datum {
   const trained = Uint8Array.from(ids, (_, i) => sampled[i + 1] ?? 0);
   return {
     input: { ids, images },

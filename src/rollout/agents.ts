@@ -60,7 +60,7 @@ export type TokenAgentOptions = {
   /** Most ids of one reply. */
   readonly maxTokens: number;
   /** Most ids of a sequence; default: what the model can attend to. */
-  readonly contextLength?: number;
+  readonly contextTokens?: number;
   /** What sets it, for the error of a prompt that does not fit; default: the model. */
   readonly contextFrom?: string;
   readonly turns?: "joined" | "split";
@@ -108,12 +108,12 @@ class TokenAgent implements Agent {
     this.temperature = options.temperature;
     this.#sampler = options.sampler();
     this.#sequence = `${context.seed}/${context.sibling}~${sequencesMade++}`;
-    const { model, contextLength = model.maxPositions } = options;
-    this.#limits = { imageToken: model.imageToken, visionIds: model.visionIds, contextLength };
+    const { model, contextTokens = model.maxPositions } = options;
+    this.#limits = { imageToken: model.imageToken, visionIds: model.visionIds, contextTokens };
     const joined = options.turns !== "split";
     this.#whole = new TokenLedger({
       ...this.#limits,
-      contextLength: joined ? contextLength : Number.POSITIVE_INFINITY,
+      contextTokens: joined ? contextTokens : Number.POSITIVE_INFINITY,
     });
   }
 
@@ -190,10 +190,10 @@ class TokenAgent implements Agent {
     const before = kept === undefined ? this.#whole.length : kept.reduce((sum, span) => sum + span.end - span.start, 0);
     const wanted = before + closing + given.ids.length;
     // A reply of one id must fit too.
-    if (wanted >= this.#limits.contextLength) {
+    if (wanted >= this.#limits.contextTokens) {
       if (this.#spans.length === 0) throw this.#tooLong(wanted);
       throw new OutOfTokens(
-        `Turn ${this.#spans.length + 1} needs ${wanted} ids and a reply, the context has ${this.#limits.contextLength}.`,
+        `Turn ${this.#spans.length + 1} needs ${wanted} ids and a reply, the context has ${this.#limits.contextTokens}.`,
       );
     }
     if (closing > 0) this.#close();
@@ -210,7 +210,7 @@ class TokenAgent implements Agent {
   #tooLong(tokens: number): PromptTooLong {
     const { contextFrom = "the model's own limit" } = this.#options;
     return new PromptTooLong(
-      `The first prompt has ${tokens} tokens, and the context has ${this.#limits.contextLength} (${contextFrom}): there is no room for a reply. ` +
+      `The first prompt has ${tokens} tokens, and the context has ${this.#limits.contextTokens} (${contextFrom}): there is no room for a reply. ` +
         'Raise the limit, show smaller images, or choose a shorter prompt (prompt: "brief").',
     );
   }
@@ -233,7 +233,7 @@ class TokenAgent implements Agent {
 function checkOptions({
   maxTokens,
   temperature,
-  contextLength,
+  contextTokens,
   turns = "joined",
   history,
   model,
@@ -245,11 +245,11 @@ function checkOptions({
     throw new ConfigError(`temperature must be 0 (greedy) or more, got ${temperature}.`);
   }
   if (
-    contextLength !== undefined &&
-    !(Number.isSafeInteger(contextLength) && contextLength >= 2 && contextLength <= model.maxPositions)
+    contextTokens !== undefined &&
+    !(Number.isSafeInteger(contextTokens) && contextTokens >= 2 && contextTokens <= model.maxPositions)
   ) {
     throw new ConfigError(
-      `contextLength must be a whole number from 2 to ${model.maxPositions}, what the model can attend to; got ${contextLength}.`,
+      `contextTokens must be a whole number from 2 to ${model.maxPositions}, what the model can attend to; got ${contextTokens}.`,
     );
   }
   if (turns === "joined" && history !== undefined) {

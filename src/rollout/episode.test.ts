@@ -9,10 +9,10 @@ import { ScriptedSampler, testModel } from "./test-model.ts";
 const tagged = { protocol: { name: "tuple", tags: true }, observation: "text", maxTurns: 50 } as const;
 const SAID = "<observation>o</observation><justification>j</justification><action>('move', 9)</action>";
 
-async function playTagged(contextLength: number, said: (call: number) => string, maxTurns?: number) {
+async function playTagged(contextTokens: number, said: (call: number) => string, maxTurns?: number) {
   const env = await makeWorldEnv("maze_2d/easy", tagged);
   const sampler = new ScriptedSampler((_, call) => said(call));
-  const options = { model: testModel, sampler: () => sampler, temperature: 1, maxTokens: 200, contextLength };
+  const options = { model: testModel, sampler: () => sampler, temperature: 1, maxTokens: 200, contextTokens };
   const agent: Agent = tokenAgent(options)({ env, seed: 0, sibling: 0, samplingSeed: 0 });
   return playEpisode({ name: "maze_2d/easy", env, agent, seed: 0, ...(maxTurns && { maxTurns }) });
 }

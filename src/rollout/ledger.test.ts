@@ -15,7 +15,7 @@ import type { Trajectory } from "./trajectory.ts";
 
 const IMAGE = testModel.imageToken;
 const END = testModel.renderer.endOfTurn;
-const limits = { contextLength: 64, imageToken: IMAGE, visionIds: testModel.visionIds };
+const limits = { contextTokens: 64, imageToken: IMAGE, visionIds: testModel.visionIds };
 
 function sampleOf(ids: number[], version = 3): Sample {
   return { ids: Int32Array.from(ids), logprobs: new Float32Array(ids.length).fill(-0.5), stopReason: "stop", version };
@@ -61,7 +61,7 @@ const startsWith = (whole: Int32Array, prefix: Int32Array) => prefix.every((id, 
 
 describe("1. Append only", () => {
   test("no later call changes an id, and no caller's array is the ledger's own", () => {
-    const ledger = new TokenLedger({ ...limits, contextLength: 4096 });
+    const ledger = new TokenLedger({ ...limits, contextTokens: 4096 });
     const random = new NumpyRandom(1);
     let before = ledger.sequence();
     for (let round = 0; round < 100; round++) {
@@ -73,7 +73,7 @@ describe("1. Append only", () => {
       given.fill(0);
       const after = ledger.sequence();
       expect(after.ids.length).toBeGreaterThan(before.ids.length);
-      for (const key of ["ids", "sampled", "logprobs", "versions"] as const) {
+      for (const key of ["ids", "sampled", "samplerLogprobs", "versions"] as const) {
         expect(after[key].subarray(0, before[key].length)).toEqual(before[key]);
       }
       expect(after.replies.slice(0, before.replies.length)).toEqual(before.replies);
@@ -96,7 +96,7 @@ describe("2. Sampled ids are the trained ids", () => {
     expect(sequence?.replies).toHaveLength(4);
     for (const { turn, start, end } of sequence?.replies ?? []) {
       expect(sequence?.ids.slice(start, end)).toEqual(sampler.samples[turn]?.ids);
-      expect(sequence?.logprobs.slice(start, end)).toEqual(sampler.samples[turn]?.logprobs);
+      expect(sequence?.samplerLogprobs.slice(start, end)).toEqual(sampler.samples[turn]?.logprobs);
       expect([...(sequence?.versions.slice(start, end) ?? [])].every((version) => version === 4)).toBe(true);
     }
   });
@@ -131,7 +131,7 @@ describe("3. Only sampled ids carry loss", () => {
     expect(sequence.sampled).toEqual(inReply);
     expect(sequence.sampled.reduce((a, b) => a + b)).toBe(15);
     sequence.sampled.forEach((flag, i) => {
-      if (flag === 0) expect([sequence.logprobs[i], sequence.versions[i]]).toEqual([0, -1]);
+      if (flag === 0) expect([sequence.samplerLogprobs[i], sequence.versions[i]]).toEqual([0, -1]);
     });
     // The end that the model did not say follows each reply but the last, which nothing follows.
     for (const { end } of sequence.replies.slice(0, -1)) {
@@ -198,7 +198,7 @@ describe("4. Pictures are whole and exact", () => {
   });
 
   test("what does not fit is refused whole", () => {
-    const ledger = new TokenLedger({ ...limits, contextLength: 5 });
+    const ledger = new TokenLedger({ ...limits, contextTokens: 5 });
     ledger.give(given([1, 2, 3]));
     expect(() => ledger.give(given([IMAGE, IMAGE, IMAGE], { start: 0, length: 3 }))).toThrow(DataError);
     expect(() => ledger.sample(sampleOf([1, 2, 3]), 0)).toThrow(DataError);
@@ -224,12 +224,12 @@ describe("4. Pictures are whole and exact", () => {
       const full = await playWith(slides(4), new ScriptedSampler(() => "left"), split);
       const longest = Math.max(...full.sequences.map(({ ids }) => ids.length));
       const ends = new Set<string>();
-      for (let contextLength = 2; contextLength <= longest; contextLength++) {
+      for (let contextTokens = 2; contextTokens <= longest; contextTokens++) {
         const sampler = new ScriptedSampler(() => "left");
-        const played = await playWith(slides(4), sampler, { ...split, contextLength });
+        const played = await playWith(slides(4), sampler, { ...split, contextTokens });
         ends.add(played.end);
         for (const { prompt, params } of sampler.asked) {
-          expect(prompt.ids.length + params.maxTokens).toBeLessThanOrEqual(contextLength);
+          expect(prompt.ids.length + params.maxTokens).toBeLessThanOrEqual(contextTokens);
           expect(params.maxTokens).toBeGreaterThanOrEqual(1);
           expect(prompt.ids.filter((id) => id === IMAGE)).toHaveLength(
             prompt.images.reduce((sum, span) => sum + span.length, 0),
@@ -238,7 +238,7 @@ describe("4. Pictures are whole and exact", () => {
         expect(sampler.asked).toHaveLength(played.turns.length);
         const { length } = played.turns;
         expect(played.end).toBe(length === 0 ? "engine_error" : length < 4 ? "max_tokens" : "done");
-        if (length === 0) expect(played.error).toContain(`the context has ${contextLength} (the model's own limit)`);
+        if (length === 0) expect(played.error).toContain(`the context has ${contextTokens} (the model's own limit)`);
         expect(played.reward).toBe(played.turns.length);
       }
       expect(ends).toEqual(new Set(["done", "engine_error", "max_tokens"]));
@@ -406,7 +406,7 @@ describe("7. Our failures are never trained", () => {
     const played = await playEpisode({ name: "slides", env, agent, seed: 1, maxTurns: 3 });
     expect(played).toMatchObject({ end: "max_turns", reward: 3 });
     expect(played.sequences[0]?.replies).toHaveLength(3);
-    const short = await playWith(slides(9), new ScriptedSampler(() => "left"), { contextLength: 60 });
+    const short = await playWith(slides(9), new ScriptedSampler(() => "left"), { contextTokens: 60 });
     expect(short.end).toBe("max_tokens");
     expect(short.sequences[0]?.replies).toHaveLength(short.turns.length);
   });
@@ -418,7 +418,7 @@ describe("Options of the token agent", () => {
     for (const [wrong, message] of [
       [{ maxTokens: 0 }, /maxTokens/],
       [{ temperature: -1 }, /temperature/],
-      [{ contextLength: 9999 }, /4096/],
+      [{ contextTokens: 9999 }, /4096/],
       [{ history: 2 }, /split/],
       [{ turns: "split", history: -1 }, /history/],
     ] as const) {

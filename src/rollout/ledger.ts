@@ -14,7 +14,7 @@ import type { Sequence } from "./trajectory.ts";
 
 export type LedgerLimits = {
   /** Most ids the ledger may hold. */
-  readonly contextLength: number;
+  readonly contextTokens: number;
   /** The placeholder that image spans are made of. */
   readonly imageToken: number;
   /** Ids that a model can't say: image and video placeholders and their brackets. */
@@ -50,7 +50,7 @@ export class TokenLedger {
 
   /** Ids that may still be appended. */
   get room(): number {
-    return this.#limits.contextLength - this.#length;
+    return this.#limits.contextTokens - this.#length;
   }
 
   /** Whether any id was sampled. */
@@ -138,7 +138,7 @@ export class TokenLedger {
     return {
       ...this.prompt(),
       sampled: this.#sampled.slice(0, this.#length),
-      logprobs: this.#logprobs.slice(0, this.#length),
+      samplerLogprobs: this.#logprobs.slice(0, this.#length),
       versions: this.#versions.slice(0, this.#length),
       forced: [...this.#forced],
       replies: this.#replies.map((reply) => ({ ...reply })),
@@ -173,7 +173,7 @@ export class TokenLedger {
   #checkRoom(count: number): void {
     if (count > this.room) {
       throw new DataError(
-        `${count} ids do not fit: ${this.#length} of ${this.#limits.contextLength} are taken. End the episode instead.`,
+        `${count} ids do not fit: ${this.#length} of ${this.#limits.contextTokens} are taken. End the episode instead.`,
       );
     }
   }

@@ -56,7 +56,7 @@ describe("Over the embedded engine", () => {
   test.each([
     ["joined", {}],
     ["split with a window", { turns: "split", history: 1 } as const],
-    ["joined, short of room", { contextLength: 150 }],
+    ["joined, short of room", { contextTokens: 150 }],
   ])("%s: every sampled id has exactly the log-probability that a fresh forward gives it", async (_, more) => {
     const { played, sampler } = await play(more);
     let ids = 0;
@@ -64,7 +64,7 @@ describe("Over the embedded engine", () => {
       expect(turns.length).toBeGreaterThan(0);
       expect(["done", "max_turns", "max_tokens"]).toContain(end);
       const scores = await sampler.score(sequences.map((sequence) => datum(sequence, temperature)));
-      for (const [i, { sampled, logprobs }] of sequences.entries()) {
+      for (const [i, { sampled, samplerLogprobs: logprobs }] of sequences.entries()) {
         sampled.forEach((flag, at) => {
           if (flag === 0) return;
           ids += 1;

@@ -86,8 +86,8 @@ test("a frame that a server rendered has its own hash where it was trained on, a
     features: { hash: "of-the-server", grid: [1, 2, 2], dtype: "uint8", data: span.image.data } as const,
   }));
   const frames = (picture: string) => {
-    const seen = { logprobs: plain.logprobs, pictures: [picture], updatesBefore: 0 };
-    const credit = [{ advantages: plain.logprobs, seen }];
+    const seen = { logprobs: plain.samplerLogprobs, pictures: [picture], updatesBefore: 0 };
+    const credit = [{ advantages: plain.samplerLogprobs, seen }];
     const played = { ...episode, sequences: [{ ...plain, images }] };
     const record = recordOf(played, { step: 1, split: "train", textOf: String, credit });
     return { row: rowOf(record)?.frames, images: record.tokens?.flatMap((sequence) => sequence.images) };

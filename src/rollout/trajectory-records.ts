@@ -114,7 +114,7 @@ function tokensRecord(
   credit: SequenceCredit | undefined,
   textOf: (id: number) => string,
 ): TokensRecord {
-  const { ids, images, sampled, logprobs, replies, forced = [] } = sequence;
+  const { ids, images, sampled, samplerLogprobs: logprobs, replies, forced = [] } = sequence;
   const first = replies[0]?.start ?? ids.length;
   const kinds: string[] = Array.from(ids, (_, i) => (sampled[i] === 1 ? "s" : i < first ? "p" : "o"));
   for (const at of forced) kinds[at] = "f";

@@ -22,7 +22,7 @@ export type Sequence = {
   /** 1 where the id was sampled (and carries loss), 0 where it was given or forced. Aligned to ids. */
   readonly sampled: Uint8Array;
   /** Log-probability of each sampled id under the distribution it was drawn from; 0 elsewhere. */
-  readonly logprobs: Float32Array;
+  readonly samplerLogprobs: Float32Array;
   /** Policy version that sampled each id; −1 elsewhere. */
   readonly versions: Int32Array;
   /** Ids that the model should have said and did not, such as the end of its turn; absent: none. */

@@ -219,7 +219,7 @@ const tinyRow = (episode: string, reward: number): TokenRow => ({
   sampled: Uint8Array.of(1, 0),
   turns: Int32Array.of(0, -1),
   rewards: Float32Array.of(reward, 0),
-  sampledLogprobs: new Float32Array(2),
+  samplerLogprobs: new Float32Array(2),
   limits: [],
 });
 

@@ -32,7 +32,7 @@ export function rowsOf(trajectory: Trajectory): TokenRow[] {
       sampled: sequence.sampled,
       turns,
       rewards,
-      sampledLogprobs: sequence.logprobs,
+      samplerLogprobs: sequence.samplerLogprobs,
       limits,
     };
   });

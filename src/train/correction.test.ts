@@ -70,7 +70,7 @@ describe("off-policy correction", () => {
     test(`${name} is exactly 1 on policy`, () => {
       fc.assert(
         fc.property(playsArbitrary(false), (plays) => {
-          const rows = joinedRows(plays).map((row) => ({ ...row, oldLogprobs: row.sampledLogprobs }));
+          const rows = joinedRows(plays).map((row) => ({ ...row, oldLogprobs: row.samplerLogprobs }));
           const { factors, metrics } = offPolicyFactors(rows, correction);
           expect(
             foldFactors(

@@ -50,7 +50,7 @@ export function offPolicyFactors(rows: readonly TokenRow[], correction: Correcti
     }
     return row.oldLogprobs;
   });
-  const sampler = rows.map((row) => row.sampledLogprobs);
+  const sampler = rows.map((row) => row.samplerLogprobs);
   const factors = zerosLike(rows);
   const tally = new Tally(correction);
   for (const episode of episodesOf(rows)) {

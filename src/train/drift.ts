@@ -21,7 +21,7 @@ export function driftOf(
     for (let i = 1; i < sequence.ids.length; i++) {
       const turn = row.turns[i] as number;
       if (turn < 0) continue;
-      const gap = Math.abs((output[i - 1] as number) - (sequence.logprobs[i] as number));
+      const gap = Math.abs((output[i - 1] as number) - (sequence.samplerLogprobs[i] as number));
       byTurn[turn] = Math.max(byTurn[turn] ?? 0, gap);
       max = Math.max(max, gap);
       sum += gap;

@@ -64,8 +64,8 @@ function assemble(rows: readonly TokenRow[], members: readonly number[]): Episod
 }
 
 function checkRow(row: TokenRow): void {
-  const { sampled, turns, rewards, sampledLogprobs, oldLogprobs, referenceLogprobs, values } = row;
-  for (const array of [turns, rewards, sampledLogprobs, oldLogprobs, referenceLogprobs, values]) {
+  const { sampled, turns, rewards, samplerLogprobs, oldLogprobs, referenceLogprobs, values } = row;
+  for (const array of [turns, rewards, samplerLogprobs, oldLogprobs, referenceLogprobs, values]) {
     if (array !== undefined && array.length !== sampled.length) {
       throw new DataError(
         `A row of episode ${row.episode} has arrays of ${sampled.length} and ${array.length} numbers; give one per id.`,

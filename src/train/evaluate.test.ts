@@ -24,7 +24,7 @@ async function evaluated(changes: Partial<RecipeInput>, words: readonly string[]
   const host = new EnvHost();
   const sampler = new ScriptedSampler((_, call) => `<action>${words[call % words.length]}</action>`);
   const { evaluation: entries } = await openData(recipe);
-  const agent = { model: testModel, maxTokens: 30, contextLength: 4096 };
+  const agent = { model: testModel, maxTokens: 30, contextTokens: 4096 };
   try {
     return await evaluate({ recipe, sampler, host, agent, entries });
   } finally {

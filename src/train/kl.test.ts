@@ -107,7 +107,7 @@ describe("KL as reward", () => {
       sampled: Uint8Array.of(1),
       turns: Int32Array.of(0),
       rewards: Float32Array.of(1),
-      sampledLogprobs: Float32Array.of(-1),
+      samplerLogprobs: Float32Array.of(-1),
       referenceLogprobs: Float32Array.of(episode === "near" ? -1 : -3),
       limits: [],
     }));

@@ -58,7 +58,7 @@ export function applyKlReward(
         "KL as reward needs referenceLogprobs on every row; score them with a reference model first.",
       );
     }
-    const kl = klEstimates(estimator, row.oldLogprobs ?? row.sampledLogprobs, referenceLogprobs, sampled);
+    const kl = klEstimates(estimator, row.oldLogprobs ?? row.samplerLogprobs, referenceLogprobs, sampled);
     for (let i = 0; i < kl.length; i++) {
       sum += kl[i] as number;
       tokens += sampled[i] === 0 ? 0 : 1;

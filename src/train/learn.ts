@@ -59,8 +59,8 @@ export async function learn(
             advantages: advantages[members[k] as number] as Float32Array,
             oldLogprobs:
               anchor === "sampler"
-                ? example.row.sampledLogprobs
-                : (example.row.oldLogprobs ?? example.row.sampledLogprobs),
+                ? example.row.samplerLogprobs
+                : (example.row.oldLogprobs ?? example.row.samplerLogprobs),
             ...(example.row.referenceLogprobs && { referenceLogprobs: example.row.referenceLogprobs }),
           }),
         );

@@ -82,9 +82,9 @@ describe("sequences of a demonstration", () => {
   test("one that outgrows the context is refused, and split turns need less of it", async () => {
     const { messages } = await played({});
     const [whole] = await sequencesOf({ messages }, model, {});
-    const contextLength = (whole as Sequence).ids.length - 1;
-    await expect(sequencesOf({ messages }, model, { contextLength })).rejects.toThrow(/contextTokens.*"split"/s);
-    const split = { turns: "split", history: 0, contextLength } as const;
+    const contextTokens = (whole as Sequence).ids.length - 1;
+    await expect(sequencesOf({ messages }, model, { contextTokens })).rejects.toThrow(/contextTokens.*"split"/s);
+    const split = { turns: "split", history: 0, contextTokens } as const;
     expect(await sequencesOf({ messages }, model, split)).toHaveLength(5);
   });
 

@@ -13,7 +13,7 @@ import type { Sequence } from "../rollout/trajectory.ts";
 import { toDatum } from "./batch.ts";
 
 /** How turns become sequences, as the token agent takes it. */
-export type SequenceLayout = Pick<TokenAgentOptions, "turns" | "history" | "contextLength">;
+export type SequenceLayout = Pick<TokenAgentOptions, "turns" | "history" | "contextTokens">;
 
 /**
  * The sequences of a conversation, every assistant message that is to be learned (`learn`; absent: all) counting as sampled: one when turns are joined, one per

@@ -46,7 +46,7 @@ export async function probeSight(
   const logprobsOf = (k: number) => shiftRight((scores[k] as { logprobs: Float32Array }).logprobs);
   const gaps = new Map<string, Map<number, number>>();
   probes.forEach(({ trajectory, sequence }, k) => {
-    const own = exact ? sequence.logprobs : logprobsOf(probes.length + k);
+    const own = exact ? sequence.samplerLogprobs : logprobsOf(probes.length + k);
     const other = logprobsOf(k);
     const byTurn = gaps.get(trajectory.id) ?? new Map<number, number>();
     gaps.set(trajectory.id, byTurn);

@@ -49,7 +49,7 @@ function rowOf(play: Play, order: number, cells: readonly Cell[]): TokenRow {
     sampled: Uint8Array.from(cells, (c) => (c.token ? 1 : 0)),
     turns: Int32Array.from(cells, (c) => (c.token ? c.turn : -1)),
     rewards: floats((t) => t.reward),
-    sampledLogprobs: floats((t) => t.sampler),
+    samplerLogprobs: floats((t) => t.sampler),
     oldLogprobs: floats((t) => t.learner),
     referenceLogprobs: floats((t) => t.reference),
     // A critic says something at given ids too; nobody may read it.

@@ -262,7 +262,7 @@ export function playedEpisode(
       ids: Int32Array.from(cells, ({ id }) => id),
       images: spans,
       sampled: Uint8Array.from(cells, ({ sampled }) => (sampled ? 1 : 0)),
-      logprobs: Float32Array.from(cells, ({ logprob }) => logprob),
+      samplerLogprobs: Float32Array.from(cells, ({ logprob }) => logprob),
       versions: Int32Array.from(cells, ({ sampled }) => (sampled ? 1 : -1)),
       replies,
     };

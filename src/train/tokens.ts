@@ -19,7 +19,7 @@ export type TokenRow = {
   /** What was paid, on the sampled ids it was paid on: the end of its span in the reply, or the last id of the turn. */
   readonly rewards: Float32Array;
   /** Sampler's log-probabilities. */
-  readonly sampledLogprobs: Float32Array;
+  readonly samplerLogprobs: Float32Array;
   /** Learner's log-probabilities at the start of the update (equal to the sampler's on the native engine). */
   readonly oldLogprobs?: Float32Array;
   readonly referenceLogprobs?: Float32Array;

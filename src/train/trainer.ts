@@ -378,7 +378,7 @@ export class Trainer {
     return {
       model: this.#model,
       maxTokens,
-      contextLength: Math.min(contextTokens, this.#model.maxPositions),
+      contextTokens: Math.min(contextTokens, this.#model.maxPositions),
       contextFrom: this.#isLowered
         ? `the limit of the engine's model or server, below sampling.contextTokens, ${contextTokens}`
         : "sampling.contextTokens",

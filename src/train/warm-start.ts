@@ -133,7 +133,7 @@ type Source = {
 
 async function sourceOf({ recipe, plan, model, folder, data }: WarmStartOptions): Promise<Source> {
   const layout: SequenceLayout = {
-    contextLength: Math.min(recipe.sampling.contextTokens, model.maxPositions),
+    contextTokens: Math.min(recipe.sampling.contextTokens, model.maxPositions),
     turns: recipe.turns,
     ...(recipe.turns === "split" && { history: recipe.history }),
   };
