@@ -1,4 +1,4 @@
-/** What the engine's benchmarks compute on: random pictures and sequences that both sides take, and episodes of real worlds. */
+/** What the engine's benchmarks compute on: random images and sequences that both sides take, and episodes of real worlds. */
 import { writeFileSync } from "node:fs";
 import {
   type Datum,
@@ -14,7 +14,7 @@ import {
   user,
 } from "./saccade.ts";
 
-/** A picture that no other seed gives: stripes and noise. */
+/** An image that no other seed gives: stripes and noise. */
 export function picture(seed: number, side = 128): Image {
   const data = new Uint8Array(side * side * 3);
   let state = mixSeed("bench picture", seed) | 1;
@@ -25,7 +25,7 @@ export function picture(seed: number, side = 128): Image {
   return new Image(side, side, data);
 }
 
-/** Random text of exactly `length` ids around `pictures` 128×128 pictures, all of them distinct. */
+/** Random text of exactly `length` ids around `pictures` 128×128 images, all of them distinct. */
 export function randomInput(folder: ModelFolder, seed: number, length: number, pictures: number): ModelInput {
   const random = new NumpyRandom(seed);
   const special = new Set(folder.tokenizer.special.values());
@@ -121,7 +121,7 @@ export class Conversation {
   }
 }
 
-/** What a made-up world says each turn: a new picture and a few words. */
+/** What a made-up world says each turn: a new image and a few words. */
 export function observation(seed: number, turn: number) {
   return [
     user(text(`You moved. Turn ${turn} of 24. Look at the picture and move again.`), image(picture(seed * 64 + turn))),

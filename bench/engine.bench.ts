@@ -95,7 +95,7 @@ async function matmul(): Promise<void> {
   table(["m·n·k", "", "ours", "ours, weights packed", "PyTorch"], rows);
 }
 
-/** forward + backward + AdamW of `micro`: 16 sequences × 200 ids with 4 distinct pictures each, every text id learned. */
+/** forward + backward + AdamW of `micro`: 16 sequences × 200 ids with 4 distinct images each, every text id learned. */
 async function train(folderPath: string): Promise<void> {
   const folder = await loadFolder(folderPath);
   const inputs = Array.from({ length: 16 }, (_, i) => randomInput(folder, i, 200, 4));
@@ -176,7 +176,7 @@ async function text(): Promise<void> {
   table(["threads", "ours ms", "PyTorch ms", "faster", "PyTorch without q/k norms ms", "faster", "Δ loss"], rows);
 }
 
-/** Greedy, 96 ids of prompt with a picture each, 64 new ids, prompt and picture computed anew each time. */
+/** Greedy, 96 ids of prompt with an image each, 64 new ids, prompt and image computed anew each time. */
 async function decode(folderPath: string): Promise<void> {
   const tokens = 64;
   const folder = await loadFolder(folderPath);

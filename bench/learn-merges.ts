@@ -169,7 +169,7 @@ const SCENES: readonly string[] = [
   "You have three turns left. The time is almost over; give your final answer. Well done, this is correct. That was wrong, try again.",
 ];
 
-/** Everyday words, for whatever a picture may show. */
+/** Everyday words, for whatever an image may show. */
 const WORDS = `
 able about across act add age air all almost along also always animal any apple arrow art ask away baby back bag ball banana bar base bear bed bell belt bench best better
 bicycle big bird body book both bottle bowl boy brain branch bread bridge bright bring broken brush build building bus button buy cake camera card carry cat catch chair chance change check

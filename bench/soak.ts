@@ -1,5 +1,5 @@
 /**
- * Does memory grow? `npx jiti bench/soak.ts [minutes = 20] [preset = micro]` samples episodes with pictures and learns from them without
+ * Does memory grow? `npx jiti bench/soak.ts [minutes = 20] [preset = micro]` samples episodes with images and learns from them without
  * pause, publishing after every step. Prints resident memory each minute and, at the end, its slope after the first two minutes.
  */
 import { mkdtempSync, rmSync } from "node:fs";

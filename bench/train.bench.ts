@@ -1,6 +1,6 @@
 /**
  * One step of training beside TRL's GRPOTrainer on this machine's CPU: the same weights (a Qwen3-VL folder that both load), rollouts, turns,
- * ids, pictures and threads; AdamW, one update a step. TRL runs twice: as it comes, and without two defaults that cost time on a CPU. `npm run bench -- train [rows …]`; rows: one, four, env1, env3, env6. BENCH_ROUNDS is
+ * ids, images and threads; AdamW, one update a step. TRL runs twice: as it comes, and without two defaults that cost time on a CPU. `npm run bench -- train [rows …]`; rows: one, four, env1, env3, env6. BENCH_ROUNDS is
  * how many steps each side makes, in turns (5), BENCH_THREADS how many threads each has (2). Our step is what the trainer does: publish,
  * play groups through the rollout, update. Without Python and TRL only our own figures are printed.
  */

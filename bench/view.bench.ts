@@ -87,7 +87,7 @@ async function measure(folder: string): Promise<void> {
   await server.close();
 }
 
-/** A board by seed, the player somewhere on it: siblings start alike, and every place they meet again is the same picture. */
+/** A board by seed, the player somewhere on it: siblings start alike, and every place they meet again is the same image. */
 async function writeRun(path: string): Promise<{ shown: number; hashes: Map<string, number> }> {
   const run = await openRun(path, {
     config: { name: RUN, envs: [{ env: "frozen_lake" }] },
@@ -122,7 +122,7 @@ async function writeRun(path: string): Promise<{ shown: number; hashes: Map<stri
   return { shown, hashes };
 }
 
-/** The pictures of one seed's board by the player's place. */
+/** The images of one seed's board by the player's place. */
 function boardOf(seed: number): Image[] {
   const known = boards.get(seed);
   if (known !== undefined) return known;

@@ -17,7 +17,7 @@ const WARM_TOKENS = 1_200_000;
 const REWARDED_TOKENS = 360_000;
 const GROUPS = 64;
 const NOISE = 0.2;
-/** Mean tokens of a demonstration with that noise, prompt and pictures included. */
+/** Mean tokens of a demonstration with that noise, prompt and images included. */
 const EPISODE_TOKENS: Readonly<Record<World, Readonly<Record<Strategy, number>>>> = {
   "frozen-lake": { none: 107, free: 117, state: 188, transition: 188, both: 270, full: 270 },
   sokoban: { none: 127, free: 138, state: 190, transition: 190, both: 253, full: 253 },

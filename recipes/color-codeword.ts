@@ -1,5 +1,5 @@
 /**
- * color_codeword: memory over images. Three colours are shown one a turn (a picture is one token), then the model says the code; no frame holds the answer, so a
+ * color_codeword: memory over images. Three colours are shown one a turn (an image is one token), then the model says the code; no frame holds the answer, so a
  * model that loses earlier frames gets 1 of 64 right. The warm start imitates a player who knows the code but, when all colours have been shown, goes on asking
  * for the next one in two of five turns: it recalls (greedy play is right every time), and sampled play runs out of turns. Reward teaches it to answer.
  */

@@ -1,5 +1,5 @@
 /**
- * geometry3k after SkyRL: a diagram, a tool that scores answers, and a second try. A line crosses two parallels, and the model finds the angle marked x in a 64×64 picture (four tokens); the
+ * geometry3k after SkyRL: a diagram, a tool that scores answers, and a second try. A line crosses two parallels, and the model finds the angle marked x in a 64×64 image (four tokens); the
  * verdict tells whether the right number is larger or smaller. The warm start imitates a player who errs in 65 turns of 100, by one to three steps of 5°: such errors still tell what the diagram
  * shows, where answers from anywhere hid it and left the model blind. Reward then separates looking from guessing.
  */

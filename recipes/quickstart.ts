@@ -1,5 +1,5 @@
 /**
- * The quickstart: a tiny Qwen3-VL learns to cross frozen lakes that it sees as 64×64 pictures (16 pixels a cell, four tokens a frame). It first
+ * The quickstart: a tiny Qwen3-VL learns to cross frozen lakes that it sees as 64×64 images (16 pixels a cell, four tokens a frame). It first
  * clones noisy play, three tenths of whose moves are random, so it knows more than it does; then reward alone separates good moves from bad.
  */
 import { defineRecipe } from "saccade";

@@ -1,5 +1,5 @@
 /**
- * sokoban after VAGEN's PPO recipe without concatenation: every turn is a sequence of its own that sees the first turn and the present picture. Credit still flows
+ * sokoban after VAGEN's PPO recipe without concatenation: every turn is a sequence of its own that sees the first turn and the present image. Credit still flows
  * across turns: GAE takes a turn as one action, valued where it begins. Everything else is sokoban-ppo. Sequences stay short however
  * long an episode is; the price is a prompt for every turn.
  */

@@ -5,7 +5,7 @@ import type { Mark } from "./chart.tsx";
 import { isNumber, number, percent, STATUS_WORDS, signed } from "./format.ts";
 import { type Loaded, useSource } from "./use.ts";
 
-/** A picture by its hash, drawn with hard pixels. Says so where it is not stored. */
+/** An image by its hash, drawn with hard pixels. Says so where it is not stored. */
 export function Frame(props: { run: string; hash: string | undefined; alt: string; class?: string }) {
   const source = useSource();
   const url = props.hash === undefined ? undefined : source.frameUrl(props.run, props.hash);

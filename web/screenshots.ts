@@ -1,5 +1,5 @@
 /**
- * Pictures of every page, light, dark and on a phone: `npx jiti web/screenshots.ts <runs folder> [run [out [pages]]]` writes view-<page>-<light|dark|phone>.png,
+ * Images of every page, light, dark and on a phone: `npx jiti web/screenshots.ts <runs folder> [run [out [pages]]]` writes view-<page>-<light|dark|phone>.png,
  * by default into docs/images. Those in the docs are of the quickstart's runs.
  */
 import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";

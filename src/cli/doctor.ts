@@ -95,9 +95,7 @@ function terminal(): Finding {
     part: "Terminal",
     state: "ok",
     found: process.stdout.isTTY ? `${process.stdout.columns} columns` : "not a terminal",
-    meaning: truecolor
-      ? "pictures in full colour"
-      : "pictures need a terminal with 24-bit colour (COLORTERM=truecolor)",
+    meaning: truecolor ? "images in full colour" : "images need a terminal with 24-bit colour (COLORTERM=truecolor)",
   };
 }
 

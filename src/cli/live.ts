@@ -1,5 +1,5 @@
 /**
- * What a training run shows while it goes on: on a terminal a small picture that is redrawn (progress, sparklines, the newest frame), elsewhere one plain
+ * What a training run shows while it goes on: on a terminal a small image that is redrawn (progress, sparklines, the newest frame), elsewhere one plain
  * line per event. Written to stderr, so that stdout stays for results.
  */
 import type { Image } from "../core/index.ts";
@@ -38,7 +38,7 @@ export class LiveView {
     this.#steps = steps;
   }
 
-  /** The newest picture of the run. */
+  /** The newest image of the run. */
   show(frame: Image): void {
     this.#frame = frame;
   }

@@ -1,6 +1,6 @@
 /**
  * `saccade play`: an episode in the terminal, by a person, a model, the oracle, at random, or from replies on standard input.
- * The picture is drawn in half-blocks; `--gif` keeps it as an animation; `--json` prints one line per turn.
+ * The image is drawn in half-blocks; `--gif` keeps it as an animation; `--json` prints one line per turn.
  */
 import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
@@ -117,7 +117,7 @@ async function playOne(env: Env, replies: Replies, flags: Flags): Promise<void> 
 }
 
 function writeFilm(file: string, film: readonly Frame[], last: Step | undefined): void {
-  if (film.length === 0) throw new EnvError("--gif: this episode has no pictures (text observations).");
+  if (film.length === 0) throw new EnvError("--gif: this episode has no images (text observations).");
   const delayMs = film.map((_, at) => (at < film.length - 1 ? 500 : 2000));
   writeFileSync(file, encodeGif(captioned(film, last), { delayMs }));
   process.stderr.write(`${film.length} frames in ${file}\n`);
@@ -173,7 +173,7 @@ function jsonLine(turn: number, seed: number, reply: string, seen: readonly Mess
     success: step.success ?? null,
     parsed: step.info.parsed,
     valid: step.info.valid,
-    /** The picture after the reply, and the one the reply answered. */
+    /** The image after the reply, and the one the reply answered. */
     frame: frameHash(step.observation),
     seen: frameHash(seen),
     text: step.observation.map(textOf).join("\n"),

@@ -182,7 +182,7 @@ async function writeGif(folder: string, step: number): Promise<string | undefine
   let [caption, image]: [string, Image | undefined] = ["start", undefined];
   for (const [index, hash] of [...chosen.turns.map((turn) => turn.frames[0]), chosen.final?.frames[0]].entries()) {
     const frame = hash === undefined ? undefined : await readFrame(folder, hash);
-    // A turn that shows nothing new (a tool's words) still looks at the picture before it.
+    // A turn that shows nothing new (a tool's words) still looks at the image before it.
     if (frame !== undefined) image = enlarge(frame);
     if (image !== undefined) film.push({ image, caption });
     caption = `${index + 1}: ${chosen.turns[index]?.actions.join(", ") || "(no action)"}`;

@@ -18,7 +18,7 @@ export class EnvError extends SaccadeError {
   override name = "EnvError";
 }
 
-/** Picture bytes that can't be decoded, or a picture too large to hold. */
+/** Image bytes that can't be decoded, or an image too large to hold. */
 export class ImageError extends SaccadeError {
   override name = "ImageError";
 }

@@ -1,5 +1,5 @@
 /**
- * A picture in memory: RGB bytes, row by row, three bytes a pixel. PNG and base64 exist only at the edges.
+ * An image in memory: RGB bytes, row by row, three bytes a pixel. PNG and base64 exist only at the edges.
  * An image is never written to after it was made, so it can be shared by turns, siblings and caches; its hash names it.
  */
 import { createHash } from "node:crypto";

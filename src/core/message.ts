@@ -1,5 +1,5 @@
 /**
- * What is said in an episode. A message is a role and a list of parts; a part is text or a picture.
+ * What is said in an episode. A message is a role and a list of parts; a part is text or an image.
  * The OpenAI form (with `image_url` data URIs) exists only at the edges, see `images/openai.ts`.
  */
 import { EnvError } from "./errors.ts";

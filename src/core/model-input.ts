@@ -1,10 +1,10 @@
 /**
- * What a model is given, on every engine: ids, and the pictures whose placeholders lie among them. A renderer that has already turned a picture into
+ * What a model is given, on every engine: ids, and the images whose placeholders lie among them. A renderer that has already turned an image into
  * numbers (a server's render route) hands them along, and every engine uses them as they are, so that all see the same pixels.
  */
 import type { Image } from "./image.ts";
 
-/** A processed picture: rows of patches in merge-block order. */
+/** A processed image: rows of patches in merge-block order. */
 export type Features = {
   /** Names the content, as `Image.hash` names a picture's. */
   readonly hash: string;
@@ -23,7 +23,7 @@ export type ImageSpan = {
 };
 export type ModelInput = { readonly ids: Int32Array; readonly images: readonly ImageSpan[] };
 
-/** What a picture is remembered by: the numbers a model gets, where they are known, else the pixels. */
+/** What an image is remembered by: the numbers a model gets, where they are known, else the pixels. */
 export function nameOf({ image, features }: Pick<ImageSpan, "image" | "features">): string {
   return features === undefined ? image.hash : `features:${features.hash}`;
 }

@@ -201,7 +201,7 @@ export type OnToken = (id: number, logprob: number, top?: readonly TopLogprob[])
 export type SampleContext = {
   readonly sequence: string;
   readonly signal?: AbortSignal;
-  /** Called when the prompt's pictures are encoded, by engines that know. */
+  /** Called when the prompt's images are encoded, by engines that know. */
   readonly onSeen?: () => void;
   /** Called for each id as it is drawn, in order, before the sample is whole; `top` where `topLogprobs` asks for it. */
   readonly onToken?: OnToken;
@@ -231,7 +231,7 @@ export interface Sampler {
 }
 
 export interface Learner {
-  /** These will be learned from soon: an engine that is far away takes their pictures meanwhile. */
+  /** These will be learned from soon: an engine that is far away takes their images meanwhile. */
   ahead?(data: readonly Datum[]): void;
   forward(data: readonly Datum[]): Promise<Forward[]>;
   /** Gradients add up until `step` or `discard`. */

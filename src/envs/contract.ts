@@ -34,7 +34,7 @@ function isThenable<T>(value: Awaitable<T>): value is Promise<T> {
   return typeof (value as Promise<T> | null | undefined)?.then === "function";
 }
 
-/** Errors of ours that the user's code met (a picture that is none, a bad option) do not know whose code it was. */
+/** Errors of ours that the user's code met (an image that is none, a bad option) do not know whose code it was. */
 function placed(error: unknown, where: string): unknown {
   const file = where.split(/, seed |: /)[0] as string;
   if (!(error instanceof SaccadeError) || error.message.includes(file)) return error;

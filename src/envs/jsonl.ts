@@ -1,5 +1,5 @@
 /**
- * JSON lines: one JSON object a line. Read as a stream, so that a file of pictures need not fit in memory; what is wrong
+ * JSON lines: one JSON object a line. Read as a stream, so that a file of images need not fit in memory; what is wrong
  * is reported with file and line, a last line that was cut off included. Blank lines are skipped.
  */
 import { createReadStream } from "node:fs";
@@ -58,7 +58,7 @@ function parseLine(text: string, closed: boolean, where: string): JsonObject {
 /** Lines without their newline; `closed` is false for a last line that has none. */
 async function* readLines(file: string): AsyncGenerator<{ text: string; closed: boolean }> {
   const decoder = new TextDecoder("utf-8", { fatal: true });
-  // Lines can be megabytes long (pictures), so their pieces are joined once.
+  // Lines can be megabytes long (images), so their pieces are joined once.
   let pieces: string[] = [];
   try {
     for await (const chunk of createReadStream(file)) {

@@ -1,6 +1,6 @@
 /**
  * Records: rows that bring their own prompt, in the shape of SkyRL's VLM data sets. The prompt stays in the OpenAI wire
- * form until `promptMessages` is asked, so pictures are decoded only for rows that are played; columns that Saccade does
+ * form until `promptMessages` is asked, so images are decoded only for rows that are played; columns that Saccade does
  * not know are kept. They are read from JSON lines or Parquet, one at a time, and written as JSON lines.
  */
 import { DataError } from "../core/errors.ts";
@@ -11,7 +11,7 @@ import { writeJsonLines } from "./jsonl.ts";
 import { readRows } from "./rows.ts";
 
 export type PromptRecord = {
-  /** Messages in the OpenAI form; pictures are `image_url` parts. */
+  /** Messages in the OpenAI form; images are `image_url` parts. */
   readonly prompt: readonly JsonObject[];
   readonly env_class?: string;
   /** Groups the metrics of an evaluation. */
@@ -34,7 +34,7 @@ export function writeRecords(
   return writeJsonLines(file, records);
 }
 
-/** The prompt with its pictures decoded. */
+/** The prompt with its images decoded. */
 export function promptMessages(record: PromptRecord): Promise<Message[]> {
   return fromOpenAI(record.prompt);
 }

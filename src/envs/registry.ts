@@ -206,7 +206,7 @@ export async function makeEnv(name: string, options: EnvOptions & Options = {}):
   return checkEnv(await definition.create(check(definition.options, options, name)), name);
 }
 
-/** `makeEnv` for callers that need the world inside (oracles, saved episodes, pictures). */
+/** `makeEnv` for callers that need the world inside (oracles, saved episodes, images). */
 export async function makeWorldEnv(name: string, options: EnvOptions & Options = {}): Promise<WorldEnv> {
   const { definition, difficulty } = await find(name);
   if (definition.kind === "env") throw new ConfigError(`"${name}" is not made of a world and a protocol.`);

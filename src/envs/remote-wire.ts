@@ -1,7 +1,7 @@
 /**
  * What is said on the wire of remote environments: VAGEN's, so that its servers and clients can be talked to, and more beside it where both ends are
- * ours. A body is multipart: one part `data` of JSON, and pictures as PNG in parts `images`, in the order in which they are seen. `obs` is text with
- * `<image>` where a picture stands; `messages` say the same with roles.
+ * ours. A body is multipart: one part `data` of JSON, and images as PNG in parts `images`, in the order in which they are seen. `obs` is text with
+ * `<image>` where an image stands; `messages` say the same with roles.
  */
 import { randomBytes } from "node:crypto";
 import { DataError } from "../core/errors.ts";

@@ -1,5 +1,5 @@
 /**
- * Tools that a model calls in its replies. A tool has a name, a description, a zod schema of what it takes, and code that answers with text, a picture or
+ * Tools that a model calls in its replies. A tool has a name, a description, a zod schema of what it takes, and code that answers with text, an image or
  * both; it may also pay and end the episode. What goes wrong (a tool that is not there, arguments that do not fit, code that throws) is an answer that the model
  * reads, never an end of the episode.
  */

@@ -1,5 +1,5 @@
 /**
- * Env = World + Protocol + limits. This is the one place where a picture becomes a message and a reply becomes actions:
+ * Env = World + Protocol + limits. This is the one place where an image becomes a message and a reply becomes actions:
  * it writes the first prompt, counts turns, pays task, format and what a scorer adds, and words what the agent is told next.
  */
 import { EnvError } from "../core/errors.ts";
@@ -33,15 +33,15 @@ export type WorldEnvOptions = {
   /** Tell the agent what became of its action. A reply that could not be read is always answered. */
   readonly feedback: boolean;
   readonly observation: ObservationMode;
-  /** Show a picture of the solved state in the first message. */
+  /** Show an image of the solved state in the first message. */
   readonly finalGoal: boolean;
   /** Say the instructions again in every turn. */
   readonly repeatInstructions: boolean;
   readonly prompt: PromptStyle;
   readonly formatReward: FormatReward;
-  /** Show grey instead of every picture: what can be done blind. A control, never a setting to train with. */
+  /** Show grey instead of every image: what can be done blind. A control, never a setting to train with. */
   readonly blindfold: boolean;
-  /** Shrink pictures so that their long side has at most this many pixels. */
+  /** Shrink images so that their long side has at most this many pixels. */
   readonly maxLongSide?: number;
   readonly score?: Scorer;
   /** What can be said of the world. */

@@ -18,7 +18,7 @@ export type Outcome = {
   readonly ended: boolean;
 };
 
-/** What the agent sees: a picture, a text, or parts in the order they are to be shown. */
+/** What the agent sees: an image, a text, or parts in the order they are to be shown. */
 export type Observation = Image | string | readonly Part[];
 export type ObservationMode = "image" | "text";
 

@@ -1,6 +1,6 @@
 /**
  * An agent over a hosted chat model. It gets the conversation as messages and sends it whole, or its first turn and the last `history`
- * turns, through the Vercel AI SDK, pictures as PNG. The SDK's retries are off: ours count, obey `Retry-After` and hold back
+ * turns, through the Vercel AI SDK, images as PNG. The SDK's retries are off: ours count, obey `Retry-After` and hold back
  * everybody. A refusal or an empty answer is a reply like any other and costs a turn.
  */
 import { generateText, type LanguageModel, type ModelMessage } from "ai";
@@ -239,12 +239,12 @@ function toModelMessage(message: Message): ModelMessage {
   };
 }
 
-/** Control tokens of chat models: `<|im_end|>`, `<|image_pad|>`, and the picture placeholders of families that write them otherwise. */
+/** Control tokens of chat models: `<|im_end|>`, `<|image_pad|>`, and the image placeholders of families that write them otherwise. */
 const CONTROL_TOKENS =
   /<([|｜])([^\s<>|｜]{1,40})[|｜]>|<(image|video|audio|IMG_CONTEXT|start_of_image|end_of_image|image_soft_token|start_of_turn|end_of_turn)>|\[(IMG|IMG_BREAK|IMG_END|INST|\/INST)\]/g;
 
 /**
- * A reply may spell out a control token, and feedback may quote it. Servers read those in what they are sent: a placeholder counts as a picture that is not
+ * A reply may spell out a control token, and feedback may quote it. Servers read those in what they are sent: a placeholder counts as an image that is not
  * there, which fails the request, and an end of turn forges one. Spaces inside keep it readable and make it text; the record keeps the reply as it was.
  */
 export function withoutTokens(said: string): string {

@@ -53,7 +53,7 @@ beforeAll(async () => {
 
 const seenIn = (asked: Asked) => decodePng(asked.turns.at(-1)!.images[0]!).hash;
 const seedOf = (asked: Asked) => opening.get(decodePng(asked.turns[0]!.images[0]!).hash)!;
-/** A model that looks at the picture it is sent and knows the answer. */
+/** A model that looks at the image it is sent and knows the answer. */
 const play = (asked: Asked): Answer => ({ text: oracle.get(seenIn(asked)) ?? "I am lost." });
 
 /** Time passes when somebody waits for it, and an answer takes too long when `expire` says so. */
@@ -160,7 +160,7 @@ describe.each(WIRES)("In the wire format of %s", (wire) => {
         maxTokens: 77,
         temperature: 0.3,
       });
-      // Whole history: one picture a turn, all of them every time.
+      // Whole history: one image a turn, all of them every time.
       const users = asked.turns.filter(({ role }) => role === "user");
       expect(users.every(({ images }) => images.length === 1)).toBe(true);
     }

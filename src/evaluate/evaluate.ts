@@ -239,7 +239,7 @@ async function openFolder({ options, model, setting, plans, jobs }: Session): Pr
 }
 
 async function yardsticks({ spec, seeds, maxTurns, protocol }: EnvPlan, { host, stop }: Session): Promise<Yardsticks> {
-  // These agents look at no picture, so none is shrunk for them and no goal is drawn; the limits and rules are the same.
+  // These agents look at no image, so none is shrunk for them and no goal is drawn; the limits and rules are the same.
   const { maxLongSide: _, finalGoal: __, ...rules } = spec.options ?? {};
   const { against } = await playSeeds({
     agent: builtinAgent("stop"),

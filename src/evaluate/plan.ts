@@ -1,6 +1,6 @@
 /**
  * What will be played: each environment with its options resolved, and an identity that stands for everything in it that decides an
- * episode beside the seed: id, options, limits, the file it came from, and the very words and picture it opens with. So results made
+ * episode beside the seed: id, options, limits, the file it came from, and the very words and image it opens with. So results made
  * with another prompt, drawing or protocol are never mistaken for these.
  */
 import { createHash } from "node:crypto";

@@ -1,6 +1,6 @@
 /**
  * The settings of published evaluations. A preset fills in what the caller leaves out; whatever is given wins.
- *   visgym  70 episodes of each environment, 20 turns (30 when hard), pictures of at most 336 pixels, feedback, whole history
+ *   visgym  70 episodes of each environment, 20 turns (30 when hard), images of at most 336 pixels, feedback, whole history
  *   vagen   its five environments on their validation seeds, 3 to 10 turns of several actions, think-then-answer, 1,024 tokens a reply
  */
 import { ConfigError } from "../core/errors.ts";

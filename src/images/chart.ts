@@ -1,4 +1,4 @@
-/** A line chart as a picture: curves over steps, level lines for floors and ceilings, a legend. For files, where the viewer can't be. */
+/** A line chart as an image: curves over steps, level lines for floors and ceilings, a legend. For files, where the viewer can't be. */
 
 import type { Image } from "../core/image.ts";
 import { Canvas, type Color } from "./canvas.ts";

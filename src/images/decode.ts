@@ -1,10 +1,10 @@
-/** Picture bytes of either kind we read, told apart by how they start. */
+/** Image bytes of either kind we read, told apart by how they start. */
 import { ImageError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
 import { decodeJpeg, isJpeg, readJpegSize } from "./jpeg.ts";
 import { decodePng, isPng, readPngSize } from "./png.ts";
 
-/** `mostPixels`: for pictures from strangers, less than what an image may have. */
+/** `mostPixels`: for images from strangers, less than what an image may have. */
 export async function decodeImage(bytes: Uint8Array, mostPixels = Number.POSITIVE_INFINITY): Promise<Image> {
   if (Number.isFinite(mostPixels)) readImageSize(bytes, mostPixels);
   if (isPng(bytes)) return decodePng(bytes);

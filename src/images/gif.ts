@@ -1,5 +1,5 @@
 /**
- * Animated GIF out, to show an episode wherever a picture can be shown. Each frame has its own colour table: exact when
+ * Animated GIF out, to show an episode wherever an image can be shown. Each frame has its own colour table: exact when
  * it has at most 256 colours (worlds do), otherwise a median cut of its colours. Our own rather than `gifenc`, whose
  * default palette shifts a few colours even of flat frames, and which took 2 to 4 times as long on 225×225 ones.
  */

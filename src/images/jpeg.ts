@@ -22,7 +22,7 @@ export function isJpeg(bytes: Uint8Array): boolean {
   return bytes[0] === 0xff && bytes[1] === 0xd8 && bytes[2] === 0xff;
 }
 
-/** One at a time: libjpeg's complaints reach us through one channel, and must be matched to their picture. */
+/** One at a time: libjpeg's complaints reach us through one channel, and must be matched to their image. */
 export function decodeJpeg(bytes: Uint8Array): Promise<Image> {
   const result = queue.then(() => decodeNext(bytes));
   queue = result.catch(() => undefined);
@@ -39,7 +39,7 @@ async function decodeNext(bytes: Uint8Array): Promise<Image> {
   try {
     rgba = await decode(bytes);
   } catch (error) {
-    // libjpeg gave up in mid-air; its memory can't be trusted, so the next picture gets a new one.
+    // libjpeg gave up in mid-air; its memory can't be trusted, so the next image gets a new one.
     decoder = undefined;
     throw broken(said.at(-1) ?? "it can't be decoded", error);
   } finally {

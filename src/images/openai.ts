@@ -1,7 +1,7 @@
 /**
- * Messages as the world outside writes them: OpenAI's chat JSON, pictures as `image_url` data URIs. Reading and writing
+ * Messages as the world outside writes them: OpenAI's chat JSON, images as `image_url` data URIs. Reading and writing
  * lose nothing: how content stood (string, parts, null, absent) is kept in `form`, fields we do not use in `extra`.
- * Pictures are written as PNG and read as PNG or JPEG; nothing is ever downloaded. Errors name the path of the culprit.
+ * Images are written as PNG and read as PNG or JPEG; nothing is ever downloaded. Errors name the path of the culprit.
  */
 import { DataError, errorMessage } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
@@ -32,7 +32,7 @@ export type WireMessage = JsonObject & {
 const MAX_URI_HEAD = 256;
 const ROLES: readonly string[] = ["system", "developer", "user", "assistant", "tool"] satisfies Role[];
 
-/** `imageUrl` says where a picture is found; by default it travels inside, as a PNG data URI. */
+/** `imageUrl` says where an image is found; by default it travels inside, as a PNG data URI. */
 export function toOpenAI(
   messages: readonly Message[],
   { imageUrl = pngDataUri }: { imageUrl?: (image: Image) => string } = {},
@@ -88,7 +88,7 @@ function nested(extra: JsonObject | undefined, key: string): JsonObject {
 
 type ReadImage = (url: string) => Promise<Image>;
 
-/** `readImage` finds a picture by its address; by default it must be inside, as a data URI. */
+/** `readImage` finds an image by its address; by default it must be inside, as a data URI. */
 export async function fromOpenAI(wire: unknown, readImage: ReadImage = (url) => readDataUri(url)): Promise<Message[]> {
   if (!Array.isArray(wire)) throw new DataError(`messages must be a list of chat messages; got ${given(wire)}.`);
   return Promise.all(wire.map((message, i) => readMessage(message, `messages[${i}]`, readImage)));
@@ -149,7 +149,7 @@ async function readImagePart(fields: Fields, path: string, readImage: ReadImage)
   return { type: "image", image, ...(detail !== undefined && { detail }), ...fields.rest("image_url", inner) };
 }
 
-/** The picture in a data URI. */
+/** The image in a data URI. */
 export async function readDataUri(url: string, mostPixels?: number): Promise<Image> {
   return decodeImage(dataUriBytes(url), mostPixels);
 }

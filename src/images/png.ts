@@ -24,7 +24,7 @@ export function encodePng(image: Image, options: PngOptions = {}): Uint8Array {
   return Buffer.concat([SIGNATURE, chunk("IHDR", header), chunk("IDAT", packed), chunk("IEND", new Uint8Array(0))]);
 }
 
-/** Flat pictures pack fastest and about as small as they are; others as differences to the pixel on the left. */
+/** Flat images pack fastest and about as small as they are; others as differences to the pixel on the left. */
 function filterRows({ width, height, data }: Image): Uint8Array {
   const stride = width * 3;
   const rows = new Uint8Array((stride + 1) * height);

@@ -4,7 +4,7 @@ import { ConfigError, ImageError } from "../core/errors.ts";
 import { Image } from "../core/image.ts";
 import { fitLongSide, type ResizeFilter, resize } from "./resize.ts";
 
-/** The picture the Pillow vectors were made from: byte i is floor((31 i² + 17 i) / 64) mod 256. */
+/** The image the Pillow vectors were made from: byte i is floor((31 i² + 17 i) / 64) mod 256. */
 function synthetic(width: number, height: number): Image {
   const data = Uint8Array.from({ length: width * height * 3 }, (_, i) => Math.floor((i * i * 31 + i * 17) / 64) % 256);
   return new Image(width, height, data);

@@ -1,10 +1,10 @@
-/** A picture as coloured text: each cell holds two pixels, the upper as the half block's colour, the lower behind it. */
+/** An image as coloured text: each cell holds two pixels, the upper as the half block's colour, the lower behind it. */
 import { ConfigError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
 import { resize } from "./resize.ts";
 
 export type HalfBlockOptions = {
-  /** The most cells a line may take; wider pictures are shrunk. */
+  /** The most cells a line may take; wider images are shrunk. */
   readonly columns: number;
   /** 24-bit colours; false uses the 256-colour palette. Default true. */
   readonly truecolor?: boolean;
@@ -38,7 +38,7 @@ export function halfBlocks(image: Image, options: HalfBlockOptions): string {
 /** From dark to bright. */
 const SHADES = " .:-=+*#%@";
 
-/** A picture as plain characters, the brighter the fuller; a character stands for a place twice as high as wide. */
+/** An image as plain characters, the brighter the fuller; a character stands for a place twice as high as wide. */
 export function shades(image: Image, columns: number): string {
   const rows = Math.max(1, Math.round((image.height * columns) / image.width / 2));
   const { data } = resize(image, columns, rows, "bilinear");

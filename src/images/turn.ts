@@ -1,5 +1,5 @@
 /**
- * Turning a round picture about its middle as OpenCV does, bilinear in whole numbers (places in 1/32 of a pixel), the same bits on
+ * Turning a round image about its middle as OpenCV does, bilinear in whole numbers (places in 1/32 of a pixel), the same bits on
  * every machine. The loop over pixels is a few hundred bytes of WebAssembly, which takes the channels of a pixel at once and less than a quarter
  * of the time that JavaScript takes; they are put together here, instruction by instruction.
  */
@@ -18,7 +18,7 @@ declare const WebAssembly: {
 /** Writes a row of pixels: where its origin lies (in 1/1024), first and last column (times 4), and the byte it begins at. */
 type Row = (x: number, y: number, first: number, last: number, at: number) => void;
 
-/** First and last column of the picture in a row; none where the first is beyond the last. */
+/** First and last column of the image in a row; none where the first is beyond the last. */
 type Span = readonly [number, number];
 /** What is turned, with a black rim (eight bytes a pixel: each channel of it and of its right neighbour), and the frame with it on the left. */
 export type Turnable = { readonly texels: Uint8Array; readonly panels: Uint8Array };
@@ -28,7 +28,7 @@ type Places = Readonly<Record<"across" | "down" | "shares" | "texels" | "panels"
 /** A turned pixel may come from so far outside. */
 const RIM = 2;
 
-/** Pictures of `side` pixels within `spans`. One is shared by all worlds: each reserves much address space. */
+/** Images of `side` pixels within `spans`. One is shared by all worlds: each reserves much address space. */
 export class Turner {
   readonly #side: number;
   readonly #spans: readonly Span[];
@@ -61,7 +61,7 @@ export class Turner {
     }
   }
 
-  /** Of an RGB picture that is black outside its spans. */
+  /** Of an RGB image that is black outside its spans. */
   prepare(pixels: Uint8Array): Turnable {
     const side = this.#side;
     const texels = new Uint8Array(this.#texels.length);
@@ -80,7 +80,7 @@ export class Turner {
     return { texels, panels };
   }
 
-  /** The frame with the picture on the left, and turned clockwise on the right. */
+  /** The frame with the image on the left, and turned clockwise on the right. */
   turn(what: Turnable, degrees: number): Uint8Array {
     if (this.#loaded !== what) {
       this.#texels.set(what.texels);

@@ -15,7 +15,7 @@ export type VisionConfig = {
   readonly heads: number;
   /** Pixels along a patch's side. */
   readonly patchSize: number;
-  /** Frames in a patch; a still picture is repeated. */
+  /** Frames in a patch; a still image is repeated. */
   readonly temporalPatchSize: number;
   /** `mergeSize`² patches become one token. */
   readonly mergeSize: number;

@@ -1,5 +1,5 @@
 /**
- * Pictures to patches, equal to the PIL backend of Hugging Face's `Qwen2VLImageProcessor`: sides rounded (half to even) to
+ * Images to patches, equal to the PIL backend of Hugging Face's `Qwen2VLImageProcessor`: sides rounded (half to even) to
  * whole tokens within a range of pixels, bicubic resize, rescale and normalise in 32-bit floats, patches in the order of
  * merge blocks. A pixel has 256 values, so rescaling and normalising is one table look-up per channel.
  */
@@ -39,13 +39,13 @@ const schema = z.looseObject({
 });
 
 const views = new WeakMap<Image, Image>();
-/** A picture was resized elsewhere, in another thread. */
+/** An image was resized elsewhere, in another thread. */
 export function rememberView(image: Image, view: Image): void {
   views.set(image, view);
 }
 
 const sizes = new WeakMap<Image, { readonly width: number; readonly height: number }>();
-/** Stands for a picture of that size whose pixels were not read yet: its ids can be counted, and nothing else. */
+/** Stands for an image of that size whose pixels were not read yet: its ids can be counted, and nothing else. */
 export function standIn(width: number, height: number): Image {
   const image = new Image(1, 1, new Uint8Array(3));
   sizes.set(image, { width, height });
@@ -124,7 +124,7 @@ export class ImageProcessor {
     return (width * height) / (this.patchSize * this.mergeSize) ** 2;
   }
 
-  /** The picture as the model gets it, before its pixels become numbers: the same one where its size fits. */
+  /** The image as the model gets it, before its pixels become numbers: the same one where its size fits. */
   view(image: Image): Image {
     const { width, height } = this.targetSize(image.width, image.height);
     if (width === image.width && height === image.height) return image;
@@ -182,7 +182,7 @@ export class ImageProcessor {
                 patches[at++] = table[channel * 256 + (data[(y * width + x) * 3 + channel] as number)] as number;
               }
             }
-            // A still picture shows in every frame of the patch.
+            // A still image shows in every frame of the patch.
             for (let frame = 1; frame < temporalPatchSize; frame++, at += area) {
               patches.copyWithin(at, first, first + area);
             }

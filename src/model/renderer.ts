@@ -147,8 +147,8 @@ export class Renderer {
   }
 
   /**
-   * Observations repeat: the same words with another picture of the same size. Ids depend on the words and the pictures' token counts alone, so they are
-   * remembered by these, and only the pictures are put in anew.
+   * Observations repeat: the same words with another image of the same size. Ids depend on the words and the pictures' token counts alone, so they are
+   * remembered by these, and only the images are put in anew.
    */
   #remembered(
     kind: string,

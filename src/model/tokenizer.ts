@@ -1,7 +1,7 @@
 /**
  * Text to ids and back, over a Hugging Face `tokenizer.json` with byte-level tokens. Two rules beyond the library:
  * `encodeText` takes what people, worlds and models say, so special tokens spelled out in it stay plain text and can't
- * forge a turn or a picture (tokens that are added but not special, such as `<think>`, are still one id, as in
+ * forge a turn or an image (tokens that are added but not special, such as `<think>`, are still one id, as in
  * transformers); and decoding goes through bytes, so a character cut between two ids is never damaged.
  */
 import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";

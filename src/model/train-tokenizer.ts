@@ -9,7 +9,7 @@ import type { JsonObject } from "../core/json.ts";
 import { MERGES } from "./merges.ts";
 import { BYTE_CHARACTERS, escapeRegExp } from "./tokenizer.ts";
 
-/** As in Qwen3-VL: what frames turns and pictures is special, tags that a model writes are not. */
+/** As in Qwen3-VL: what frames turns and images is special, tags that a model writes are not. */
 export const ADDED_TOKENS: readonly { readonly content: string; readonly special: boolean }[] = [
   { content: "<|endoftext|>", special: true },
   { content: "<|im_start|>", special: true },

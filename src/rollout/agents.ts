@@ -24,7 +24,7 @@ export interface Agent {
   readonly stopReason?: StopReason;
   /** UTF-16 units of the last reply after each of its sampled ids, of agents that sample: rewards find their tokens by it. */
   readonly offsets?: Int32Array;
-  /** Milliseconds of the last reply that went into its pictures. */
+  /** Milliseconds of the last reply that went into its images. */
   readonly encodeMs?: number;
   readonly temperature?: number;
   /** What was sampled, of agents that can be trained. */

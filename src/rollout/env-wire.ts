@@ -1,4 +1,4 @@
-/** What a host and its environment workers say to each other. Pictures travel as RGB bytes and become `Image`s again on arrival. */
+/** What a host and its environment workers say to each other. Images travel as RGB bytes and become `Image`s again on arrival. */
 import { Image } from "../core/image.ts";
 import type { Message, Part } from "../core/message.ts";
 import type { BuiltinAgent, RewardPart, Step } from "../envs/env.ts";

@@ -21,7 +21,7 @@ function sampleOf(ids: number[], version = 3): Sample {
   return { ids: Int32Array.from(ids), logprobs: new Float32Array(ids.length).fill(-0.5), stopReason: "stop", version };
 }
 
-/** Shows a new picture each turn (or only at first), pays 1 per turn and ends after `turns`. */
+/** Shows a new image each turn (or only at first), pays 1 per turn and ends after `turns`. */
 function slides(turns: number, pictures: "always" | "first" = "always"): Env & { heard: string[] } {
   let turn = 0;
   const look = (): Message =>

@@ -114,7 +114,7 @@ export class TokenLedger {
     return { ids: this.#ids.slice(0, this.#length), images: [...this.#images] };
   }
 
-  /** Ids start..end-1 for another ledger. Pictures are inside or outside, never halved. */
+  /** Ids start..end-1 for another ledger. Images are inside or outside, never halved. */
   span(start: number, end: number): Given {
     if (!(start >= 0 && start <= end && end <= this.#length)) {
       throw new DataError(`The ledger has ids 0..${this.#length - 1}; ${start}..${end - 1} are not all there.`);

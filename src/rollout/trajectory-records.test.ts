@@ -1,4 +1,4 @@
-/** What a run folder says of an episode is what happened: checked on the rows of a real run, with pictures the model gets in another size. */
+/** What a run folder says of an episode is what happened: checked on the rows of a real run, with images the model gets in another size. */
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ImageSpan, nameOf } from "../core/model-input.ts";
@@ -19,7 +19,7 @@ import { recordOf } from "./trajectory-records.ts";
 
 const CLIP = { clipLow: 0.98, clipHigh: 1.02 };
 const STEPS = 3;
-/** Of the picture as the environment draws it; 40 pixels become 32. */
+/** Of the image as the environment draws it; 40 pixels become 32. */
 const SIDE = 40;
 
 let folder: TestFolder;

@@ -64,7 +64,7 @@ export function recordOf(trajectory: Trajectory, context: RecordContext): Trajec
   };
 }
 
-/** Every frame of an episode, in the order it was shown, and what the model got where that is another picture. */
+/** Every frame of an episode, in the order it was shown, and what the model got where that is another image. */
 export function framesOf(trajectory: Trajectory, view?: View): Image[] {
   const shown = trajectory.turns.flatMap((turn) => turn.observation).flatMap(imagesOf);
   const resized = view ? shown.map(view).filter((frame, i) => frame !== shown[i]) : [];

@@ -44,7 +44,7 @@ export type Turn = {
   readonly info: Step["info"];
   /** When the reply was asked for, in milliseconds since 1970. */
   readonly startedAt: number;
-  /** Milliseconds waited for the reply (the first `encodeMs` of them for its pictures), and then for the environment. */
+  /** Milliseconds waited for the reply (the first `encodeMs` of them for its images), and then for the environment. */
   readonly sampleMs: number;
   readonly encodeMs: number;
   readonly envMs: number;

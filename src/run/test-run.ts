@@ -1,4 +1,4 @@
-/** Helpers of this room's tests: folders that go away, small pictures and rows, and a writer to be killed. */
+/** Helpers of this room's tests: folders that go away, small images and rows, and a writer to be killed. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ export async function withFolder<T>(body: (folder: string) => Promise<T>): Promi
   }
 }
 
-/** A picture that no other number gives. */
+/** An image that no other number gives. */
 export function picture(n: number, size = 16): Image {
   const data = new Uint8Array(size * size * 3);
   for (let i = 0; i < data.length; i++) data[i] = Math.imul(i + 1, n * 2_654_435 + 97) >>> 13;

@@ -1,5 +1,5 @@
 /**
- * The official `openai` client and Vercel's AI SDK, unmodified, with a model that was taught to call a tool: chat with pictures, tools, streams and
+ * The official `openai` client and Vercel's AI SDK, unmodified, with a model that was taught to call a tool: chat with images, tools, streams and
  * log-probabilities. What one of them reads, the other reads too.
  */
 import { createOpenAI } from "@ai-sdk/openai";
@@ -37,7 +37,7 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => served.close());
 
-/** Until it says nothing else: a sentence of a picture, and a call where there is a tool. */
+/** Until it says nothing else: a sentence of an image, and a call where there is a tool. */
 async function teach({ engine, folder, url }: Served): Promise<void> {
   const { renderer, tokenizer, generation } = await loadChat(folder);
   const learner = await engine.learner({ folder, seed: 1 });

@@ -2,7 +2,7 @@
 import "../../worlds/register.ts";
 import { serveTiny } from "./test-serve.ts";
 
-// Few pictures are kept, so that what is kept is soon full and what leaks shows.
+// Few images are kept, so that what is kept is soon full and what leaks shows.
 const served = await serveTiny({
   environments: { names: ["frozen_lake"], idleSeconds: 2 },
   pictureBytes: 8 * 1024 * 1024,

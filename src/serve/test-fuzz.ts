@@ -1,6 +1,6 @@
 /**
  * For tests: hostile requests, by a seed, and what became of them. Fields of every route with values that do not belong there, bytes that were cut off,
- * flipped or made up, pictures that are broken or unpack to gigabytes, features whose lengths lie, numbers beyond everything, nesting without end.
+ * flipped or made up, images that are broken or unpack to gigabytes, features whose lengths lie, numbers beyond everything, nesting without end.
  */
 import { deflateSync } from "node:zlib";
 import fc from "fast-check";
@@ -226,7 +226,7 @@ export function mutate(bytes: Uint8Array, random: NumpyRandom): Buffer<ArrayBuff
 
 const look = (url: string) => ({ role: "user", content: [{ type: "image_url", image_url: { url } }] });
 
-/** `features` is what the render route said of a picture, `ids` the prompt it belongs to. */
+/** `features` is what the render route said of an image, `ids` the prompt it belongs to. */
 export function* hostile(
   count: number,
   seed: number,
@@ -317,7 +317,7 @@ export function* hostile(
   }
 }
 
-/** The one answer of 500 that is meant: vLLM's for a picture that it was not sent, on which clients send it. */
+/** The one answer of 500 that is meant: vLLM's for an image that it was not sent, on which clients send it. */
 const MEANT = "send its kwargs_data";
 
 export type Outcome = { readonly faults: string[]; readonly refused: Record<string, number>; answered: number };
@@ -364,7 +364,7 @@ function wordsOf(text: string): string {
   }
 }
 
-/** What the render route says of a picture, for features to be spoiled. */
+/** What the render route says of an image, for features to be spoiled. */
 export async function renderedPicture(
   url: string,
   more: Readonly<Record<string, string>> = {},

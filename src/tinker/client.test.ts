@@ -27,7 +27,7 @@ afterAll(() => served.close());
 
 const clientOf = (url = served.url) => new ServiceClient({ base_url: url, api_key: KEY });
 
-/** "40 41 <picture> 42 43": learn what follows each id. */
+/** "40 41 <image> 42 43": learn what follows each id. */
 function example(last = 44): Datum {
   const model_input = ModelInput.fromInts([40, 41])
     .append({ type: "image", data: picture, format: "png", expected_tokens: 4 })

@@ -18,7 +18,7 @@ export type DemoReply = {
 type Pixels = { readonly width: number; readonly height: number; readonly data: Uint8Array };
 /** With its name, and as the model sees it where that is another size: both take time, which the main thread has not. */
 type Picture = Pixels & { readonly hash: string; readonly view?: Pixels };
-/** A sequence whose spans name their picture by its place in the list. */
+/** A sequence whose spans name their image by its place in the list. */
 type Packed = Omit<Imitated, "sequence"> & {
   readonly sequence: Omit<Imitated["sequence"], "images"> & {
     readonly images: readonly (Omit<ImageSpan, "image"> & { readonly picture: number })[];

@@ -1,6 +1,6 @@
 /**
  * Rows seen as episodes: the sampled tokens of an episode in the order they were chosen, whatever rows they stand in. Given tokens
- * (observations, pictures, copied history) are passed over. What is computed on this view can't tell joined turns from split ones,
+ * (observations, images, copied history) are passed over. What is computed on this view can't tell joined turns from split ones,
  * which is why the two layouts agree. "Sequence" in this room always means an episode.
  */
 import { DataError } from "../core/errors.ts";

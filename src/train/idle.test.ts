@@ -11,7 +11,7 @@ test.each(["muon", "adamw"] as const)("a batch without variance moves nothing un
   try {
     const policy = await engine.learner({ folder: folder.model, seed: 0 });
     const recipe = tinyRecipe(folder.model, { siblings: 2, optimizer: { name, learningRate: 0.01, weightDecay: 0.1 } });
-    // No picture: ids alone are enough for a gradient.
+    // No image: ids alone are enough for a gradient.
     const batch = (...rewards: number[]) =>
       rewards.map((reward, sibling) => {
         const said = [7, 8, 9].map((id) => [id + sibling, -3] as const);

@@ -12,7 +12,7 @@ import { type SequenceLayout, sequencesOf } from "./sft.ts";
 const model = testModel;
 const REPLIES = ["left", "up up down", "right", "left up", "down"];
 
-/** The same replies, played: every observation shows a picture of its own. */
+/** The same replies, played: every observation shows an image of its own. */
 async function played(layout: Pick<TokenAgentOptions, "turns" | "history">) {
   const said: Message[][] = [];
   let turn = 0;

@@ -1,5 +1,5 @@
 /**
- * Sight: whether the model looks at the picture. A reply is scored once with the frames it answered (an exact sampler did that when it drew it) and once
+ * Sight: whether the model looks at the image. A reply is scored once with the frames it answered (an exact sampler did that when it drew it) and once
  * with those of another episode. The mean difference in log-probability is the gap; nothing between the two means blind. The interval is over
  * episodes, whose replies are not independent. Beside it, frames are followed by their hash: what was drawn must be what was sampled from and what is trained.
  */
@@ -71,7 +71,7 @@ export function againstGrey(real: readonly Trajectory[], grey: readonly Trajecto
 }
 
 /**
- * Frames whose token span shows another picture than the turn it belongs to did, or whose pixels changed after they were drawn (an environment that
+ * Frames whose token span shows another image than the turn it belongs to did, or whose pixels changed after they were drawn (an environment that
  * draws into the same buffer again), or which share with another frame what a renderer made of it. A split sequence ends with the frames of its own turn.
  */
 export function hashMismatches(trajectories: readonly Trajectory[]): number {

@@ -21,7 +21,7 @@ const python = process.env.SACCADE_SKYRL_PYTHON;
 /** Batches of one size are compiled once. */
 const BATCHES = { max_lora_adapters: 8, max_lora_rank: 8, sample_max_num_sequences: 128, train_micro_batch_size: 32 };
 
-/** The language part of one of our models as a Qwen3 folder: without pictures they compute the same. */
+/** The language part of one of our models as a Qwen3 folder: without images they compute the same. */
 async function languageFolder(from: string, to: string): Promise<void> {
   await mkdir(to, { recursive: true });
   const config = JSON.parse(await readFile(join(from, "config.json"), "utf8")) as Record<string, unknown>;
@@ -123,7 +123,7 @@ describe.runIf(python)("SkyRL's server", () => {
     const [least, most] = [Math.min(...above), Math.max(...above)];
     console.log(`their sampler and learner: ${own}; ours less theirs: ${least} to ${most}`);
     expect(own).toBeLessThan(1e-4);
-    // Ours never says the ids of pictures, so what the model would give them goes to all others.
+    // Ours never says the ids of images, so what the model would give them goes to all others.
     expect(least).toBeGreaterThan(-1e-4);
     expect(most).toBeLessThan(0.05);
   });

@@ -228,7 +228,7 @@ export type PlayedTurn = {
   readonly reward: number;
   /** Sampled ids with the log-probabilities they were drawn with. */
   readonly said: readonly (readonly [id: number, logprob: number])[];
-  /** Ids before the reply; default 3, of which the second is a picture. */
+  /** Ids before the reply; default 3, of which the second is an image. */
   readonly given?: number;
   /** The reply met its token limit. */
   readonly cut?: boolean;

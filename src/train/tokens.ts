@@ -1,6 +1,6 @@
 /**
  * What an algorithm sees: sequences as rows of per-token numbers. Estimators, filters and corrections are plain functions over
- * these; they know no engine, no text and no pictures. Several rows may belong to one episode (turns split); `episode` and `order` tie them.
+ * these; they know no engine, no text and no images. Several rows may belong to one episode (turns split); `episode` and `order` tie them.
  */
 
 /** A limit that an episode met: a reply was cut at its token limit (and it was the last one), turns ran out, the context did. */

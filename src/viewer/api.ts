@@ -303,7 +303,7 @@ export type SightReply = {
   readonly mismatched: readonly TrajectoryRow[];
   /** Probed trajectories, the least looking first; `looked` is the mean gap. At most 200. */
   readonly probed: readonly { readonly row: TrajectoryRow; readonly looked: number }[];
-  /** How many of the probed looked past the picture (mean gap of at most 0). */
+  /** How many of the probed looked past the image (mean gap of at most 0). */
   readonly blind: number;
 };
 

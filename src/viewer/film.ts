@@ -1,4 +1,4 @@
-/** A saved episode as an animated GIF: the first picture of every turn, and the one after the last reply. */
+/** A saved episode as an animated GIF: the first image of every turn, and the one after the last reply. */
 import { setImmediate as nextTick } from "node:timers/promises";
 import { DataError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";

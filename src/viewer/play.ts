@@ -28,7 +28,7 @@ import type { TrajectoryRecord } from "../run/trajectories.ts";
 import type { ActRequest, EnvChoice, PlayPart, PlayState, PlayTurn } from "./api.ts";
 
 const MAX_SESSIONS = 16;
-/** Turns of a session that keep their pictures. */
+/** Turns of a session that keep their images. */
 const MAX_TURNS = 1000;
 /** Whole numbers with at most so many values become buttons. */
 const MAX_BUTTONS = 12;

@@ -28,7 +28,7 @@ export async function readPage(folder: string | undefined): Promise<{ html: stri
     throw new ConfigError(`The built page has ${scripts.length} scripts; it must have one to be exported.`);
   }
   const styles = links.filter(([, kind]) => kind === "stylesheet").map(([tag]) => /\bhref="([^"]+)"/.exec(tag)?.[1]);
-  // A picture that is part of the link itself may stay.
+  // An image that is part of the link itself may stay.
   for (const [tag] of [...scripts, ...links.filter(([tag]) => !tag.includes('href="data:'))])
     html = html.replace(tag, "");
   return { html, script: await read(scripts[0]?.[1]), styles: (await Promise.all(styles.map(read))).join("\n") };

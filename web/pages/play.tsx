@@ -1,5 +1,5 @@
 /**
- * Play an environment yourself: the same picture, the same words, the same limits as the model has. Start a fresh episode from any seed,
+ * Play an environment yourself: the same image, the same words, the same limits as the model has. Start a fresh episode from any seed,
  * or take over a saved one from a turn (`#/play?run=…&key=…&turn=…`). Arrow keys and letters work where the environment has such moves.
  */
 import { useEffect, useRef, useState } from "preact/hooks";

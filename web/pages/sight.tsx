@@ -1,6 +1,6 @@
 /**
  * Does the model look? The gap between its own frames and another episode's, with its interval, over steps and by turn; what it can do
- * with grey frames; whether the picture drawn, sampled from and trained on was the same; and the episodes in which it looked past it.
+ * with grey frames; whether the image drawn, sampled from and trained on was the same; and the episodes in which it looked past it.
  */
 import { useMemo } from "preact/hooks";
 import type { Maybe, SightProbe, SightReply } from "../../src/viewer/api.ts";
@@ -143,7 +143,7 @@ function linesOf(probes: readonly SightProbe[]) {
   };
 }
 
-/** A row for each probe, a cell for each turn; the darker, the more the picture mattered. */
+/** A row for each probe, a cell for each turn; the darker, the more the image mattered. */
 function Turns({ probes }: { probes: readonly SightProbe[] }) {
   const recent = probes.slice(-12).toReversed();
   const turns = Math.max(0, ...recent.map((probe) => probe.turns.length));

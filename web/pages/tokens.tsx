@@ -1,5 +1,5 @@
 /**
- * Every token of an episode: its kind, both log-probabilities, ratio, advantage, clipped or not; a picture stands as its thumbnail with
+ * Every token of an episode: its kind, both log-probabilities, ratio, advantage, clipped or not; an image stands as its thumbnail with
  * its token count. As running text coloured by one measure, or as a table. One token is chosen and spelled out; arrow keys move it.
  */
 import { useEffect, useMemo, useState } from "preact/hooks";
@@ -46,7 +46,7 @@ function Tokens({ run, route, reply }: RunPageProps & { reply: TrajectoryReply }
   const chosen = asked === null ? (worst[0]?.index ?? 0) : Math.min(tokens.length - 1, Number(asked) || 0);
   const choose = (index: number) => setQuery({ at: Math.max(0, Math.min(tokens.length - 1, index)) });
   const move = (by: 1 | -1) => {
-    // A picture is one stop, however many tokens it has.
+    // An image is one stop, however many tokens it has.
     let to = chosen + by;
     while (tokens[to]?.kind === "i" && tokens[to]?.image === tokens[chosen]?.image) to += by;
     choose(to);
@@ -196,7 +196,7 @@ function TokenText({ run, tokens, chosen, choose, measure }: View & { measure: M
 const COLUMNS = ["", "token", "kind", "sampler", "learner", "ratio", "advantage", ""];
 
 function TokenTable({ run, tokens, chosen, choose }: View) {
-  // A picture is one line.
+  // An image is one line.
   const lines = useMemo(
     () => tokens.filter(({ index, image }) => image === undefined || image.start === index),
     [tokens],

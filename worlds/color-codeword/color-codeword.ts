@@ -1,6 +1,6 @@
 /**
  * color_codeword: a small test of memory. A secret code of colours is shown one colour at a time, each filling the
- * picture; then the screen shows a question mark and the agent must say the whole code. No single picture holds the
+ * image; then the screen shows a question mark and the agent must say the whole code. No single image holds the
  * answer, so a policy that loses earlier frames (or never sees them) can't beat chance.
  */
 import { z } from "zod";
@@ -42,10 +42,10 @@ export class ColorCodeword implements World {
   readonly actions: readonly ActionSpec[];
   readonly #length: number;
   readonly #names: readonly string[];
-  /** A picture per colour, then the question mark. */
+  /** An image per colour, then the question mark. */
   readonly #pictures: readonly Image[];
   #code: readonly number[] = [];
-  /** Colours that were left behind: the picture shows `code[passed]`, or the question mark after the last. */
+  /** Colours that were left behind: the image shows `code[passed]`, or the question mark after the last. */
   #passed = 0;
   #answer: readonly number[] | undefined;
 

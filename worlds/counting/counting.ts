@@ -1,5 +1,5 @@
 /**
- * counting (VisGym): how many of a kind of thing are in the picture? Put dots on them if it helps, guess, and stop. Only
+ * counting (VisGym): how many of a kind of thing are in the image? Put dots on them if it helps, guess, and stop. Only
  * `stop` ends the episode and pays: 1 if the last guess is exactly right; dots do not matter. Scenes are our own, with just
  * that number of things, or photos with LVIS's annotations.
  */

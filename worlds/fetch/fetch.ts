@@ -1,6 +1,6 @@
 /**
  * fetch_reach and fetch_pick_and_place (VisGym): lead a robot arm's gripper by small moves along the axes of the room; bring it to
- * the red ball, or carry a cube there; then stop. Two pictures: a camera in front of the robot, and one that follows the
+ * the red ball, or carry a cube there; then stop. Two images: a camera in front of the robot, and one that follows the
  * gripper. Only `stop` ends the episode and pays. The physics is MuJoCo's with an arm of our own that moves as the original
  * does (recorded paths agree within 7 mm); `robot` names a folder with the original's MJCF to play with that.
  * Seeds give VisGym's goals, objects and cameras.

@@ -213,7 +213,7 @@ test.each([
   expect([image.width, image.height]).toEqual([pixels, pixels]);
 });
 
-/** The mean colour of a cell: what is left of it when the picture is shrunk to one pixel per cell. */
+/** The mean colour of a cell: what is left of it when the image is shrunk to one pixel per cell. */
 function meanColour(image: Image, cellSize: number, row: number, column: number): number[] {
   const sum = [0, 0, 0];
   for (let y = row * cellSize; y < (row + 1) * cellSize; y++) {

@@ -42,7 +42,7 @@ const INK: Color = [20, 20, 20];
 const BLUE: Color = [30, 70, 170];
 const SHADE: Color = [205, 216, 235];
 const WHITE: Color = [255, 255, 255];
-/** Below this many pixels a picture has no letters, so questions must not need them. */
+/** Below this many pixels an image has no letters, so questions must not need them. */
 export const LETTERS_FROM = 128;
 
 type Line = { readonly a: Point; readonly b: Point };
@@ -109,7 +109,7 @@ export function drawFigure(figure: Figure, size: number): Drawing | undefined {
     rings.push({ center: corner, radius: radius + 1 });
     const clear = place(label, spots, true);
     rings.pop();
-    // In a small picture a label may lie across its arc: there is no other room.
+    // In a small image a label may lie across its arc: there is no other room.
     if (!clear && !(small && place(label, spots, true))) return undefined;
   }
   const middle = centroid(Object.values(places));
@@ -145,7 +145,7 @@ export function drawFigure(figure: Figure, size: number): Drawing | undefined {
   return { image: canvas.toImage(), places, scale, labels };
 }
 
-/** The plane in the picture, its figure in the middle. */
+/** The plane in the image, its figure in the middle. */
 function spread(figure: Figure, size: number, margin: number): { places: Record<string, Point>; scale: number } {
   const names = Object.keys(figure.points);
   const corners: Point[] = names.map((name) => figure.points[name] as Point);

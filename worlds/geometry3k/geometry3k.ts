@@ -242,7 +242,7 @@ async function filed({ value, where }: Row, given: Options): Promise<Asked> {
   return { prompt: messages(questionOf(problem), pictures, given), truth, steps: "", refused: [] };
 }
 
-/** The picture has a place of its own in the message. */
+/** The image has a place of its own in the message. */
 const questionOf = (problem: string) => problem.replaceAll("<image>", "").trim();
 
 function textIn(value: Json | undefined): string | undefined {

@@ -1,7 +1,7 @@
 /**
- * jigsaw (VisGym): the pieces of a cut picture lie in the wrong places; put them right by swaps of two or by naming a whole
+ * jigsaw (VisGym): the pieces of a cut image lie in the wrong places; put them right by swaps of two or by naming a whole
  * new order, then stop. Only `stop` ends the episode and pays. As in VisGym a piece has a white frame of one pixel, and where
- * the picture can't be cut evenly the first rows and columns are a pixel larger. Frames equal VisGym's byte for byte.
+ * the image can't be cut evenly the first rows and columns are a pixel larger. Frames equal VisGym's byte for byte.
  */
 import { z } from "zod";
 import { type Awaitable, Image, type Json, NumpyRandom } from "../../src/core/index.ts";
@@ -48,11 +48,11 @@ const options = z.strictObject({
 
 type Episode = {
   readonly picture: string;
-  /** Piece `goal[k]` is the k-th of the picture, row by row. */
+  /** Piece `goal[k]` is the k-th of the image, row by row. */
   readonly goal: readonly number[];
   readonly start: readonly number[];
 };
-/** The picture as it was cut: where columns and rows begin, and one more where the last ends; the rows of each part in its frame. */
+/** The image as it was cut: where columns and rows begin, and one more where the last ends; the rows of each part in its frame. */
 type Cut = {
   readonly photo: Image;
   readonly parts: readonly (readonly Uint8Array[])[];
@@ -175,7 +175,7 @@ export class Jigsaw implements World {
     });
   }
 
-  /** The part of the picture that lies at a place, as its number in the picture. */
+  /** The part of the image that lies at a place, as its number in the image. */
   #partAt(place: number): number {
     return this.#episode.goal.indexOf(this.#current[place] as number);
   }
@@ -264,7 +264,7 @@ export class Jigsaw implements World {
     return { plan: [...plan, act("stop")], orders };
   }
 
-  /** Where every piece lies, seen from its place in the picture; pieces are named by where they lie. */
+  /** Where every piece lies, seen from its place in the image; pieces are named by where they lie. */
   facts(): Fact[] {
     const { columns } = this.#options;
     return this.#current.map((_, place) => {

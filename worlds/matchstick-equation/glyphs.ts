@@ -1,6 +1,6 @@
 /**
  * Matchstick symbols: which segments each symbol is made of, which single matches can be taken from or laid on a symbol
- * so that another symbol results, and how a row of symbols looks as a picture and as text. Everything here is a pure
+ * so that another symbol results, and how a row of symbols looks as an image and as text. Everything here is a pure
  * function of its arguments.
  *
  * Segments: 0 top, 1 upper right, 2 lower right, 3 bottom, 4 lower left, 5 upper left, 6 middle, 7 vertical of `+`,
@@ -75,14 +75,14 @@ export function laying(symbol: string): Changes {
   return LAID.get(symbol) ?? NO_CHANGES;
 }
 
-// ---- picture -------------------------------------------------------------------------------------------------------
+// ---- image -------------------------------------------------------------------------------------------------------
 
 const OUTLINE: Color = [100, 80, 40];
 const WOOD: Color = [235, 210, 150];
 const HEAD: Color = [200, 0, 0];
 const LABEL: Color = [0, 0, 0];
 
-/** Natural size in pixels, before the picture is squeezed into its final size. */
+/** Natural size in pixels, before the image is squeezed into its final size. */
 const SYMBOL_WIDTH = 60;
 const PITCH = 68;
 const NATURAL_HEIGHT = 100;
@@ -144,10 +144,10 @@ function drawMatch(canvas: Canvas, left: number, segment: number): void {
 }
 
 /**
- * `drawSymbols` made fast. Symbols are far enough apart that a column of the resized picture sees at most one of them, so
- * a picture is a row of strips that depend on (number of symbols, index, symbol) alone. Strips are cut from the pictures
- * that had to be drawn in full and kept for the process; where columns would mix neighbours (very narrow pictures),
- * every picture is drawn in full.
+ * `drawSymbols` made fast. Symbols are far enough apart that a column of the resized image sees at most one of them, so
+ * an image is a row of strips that depend on (number of symbols, index, symbol) alone. Strips are cut from the images
+ * that had to be drawn in full and kept for the process; where columns would mix neighbours (very narrow images),
+ * every image is drawn in full.
  */
 export class SymbolPainter {
   readonly #width: number;

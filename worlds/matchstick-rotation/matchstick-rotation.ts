@@ -27,7 +27,7 @@ const FRAME: Color = [0, 0, 0];
 const TARGET: Color = [255, 0, 0];
 const STICK: Color = [0, 0, 255];
 
-/** Where the canvas lies in the 400-pixel picture, and the thickness of lines (2, 2 and 3 points at 100 dpi). */
+/** Where the canvas lies in the 400-pixel image, and the thickness of lines (2, 2 and 3 points at 100 dpi). */
 const REFERENCE_SIZE = 400;
 const BOX = { x: 50, y: 48, width: 310, height: 308 };
 const FRAME_WIDTH = 2.78;
@@ -202,7 +202,7 @@ export class MatchstickRotation implements World {
     canvas.line(column(x - dx), row(y - dy), column(x + dx), row(y + dy), color, { ...line, clip: box });
   }
 
-  /** The canvas in the picture, on whole pixels. */
+  /** The canvas in the image, on whole pixels. */
   #box() {
     const zoom = this.#options.size / REFERENCE_SIZE;
     const [x, y] = [Math.round(BOX.x * zoom), Math.round(BOX.y * zoom)];
@@ -218,7 +218,7 @@ export class MatchstickRotation implements World {
     return Math.max(least, (reference * this.#options.size) / REFERENCE_SIZE);
   }
 
-  /** VisGym has no text view of this world; this one tells what the picture shows, so the scale stays hidden. */
+  /** VisGym has no text view of this world; this one tells what the image shows, so the scale stays hidden. */
   #text(): string {
     const { canvas } = this.#options;
     const { scale, target } = this.#episode;

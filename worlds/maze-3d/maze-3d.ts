@@ -329,7 +329,7 @@ function loadTextures(folder: string): Textures {
       });
     }
   };
-  // VisGym's walls stand on their heads, since its whole picture is turned over.
+  // VisGym's walls stand on their heads, since its whole image is turned over.
   return { wall: upsideDown(read("wall.png")), floor: read("ground.png"), ceiling: read("roof.png") };
 }
 

@@ -1,5 +1,5 @@
 /**
- * mental_rotation_2d (VisGym): a round picture and the same picture turned; turn the right one back until they agree, then
+ * mental_rotation_2d (VisGym): a round image and the same image turned; turn the right one back until they agree, then
  * stop. Only `stop` ends the episode and pays. Both panels are VisGym's for the same photo, to a step of rounding.
  */
 import { z } from "zod";
@@ -204,7 +204,7 @@ function describe({ rim }: Disc, turn: number): string {
   return `as it should stand: ${at(0)}\nas it stands now: ${at(turn)}`;
 }
 
-/** Cutting pictures round, for panels of one size. The centre is the middle of pixel `side / 2`. */
+/** Cutting images round, for panels of one size. The centre is the middle of pixel `side / 2`. */
 class Shape {
   static readonly #known = new Map<number, Shape>();
   readonly turner: Turner;

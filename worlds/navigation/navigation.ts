@@ -469,7 +469,7 @@ function ballAround(mesh: Mesh): Ball {
   return { mesh, center: add(low, scale(size, 0.5)), radius: hypot(...size) / 2 };
 }
 
-/** Whether a ball may be seen: not behind the eye, nor beside, above or below the picture. */
+/** Whether a ball may be seen: not behind the eye, nor beside, above or below the image. */
 function inView({ center, radius }: Ball, { eye, view, spread }: Camera): boolean {
   const [x, y, back] = apply(view, subtract(center, eye));
   const slack = (k: number) => radius * Math.sqrt(1 + k * k);

@@ -479,7 +479,7 @@ function floorTexture([light, dark]: readonly [Vec3, Vec3], tiles: boolean): Tex
 
 /**
  * Four walls, floor, ceiling, skirting, a door and a window, and all the furniture, for the renderer, whose z runs south: in a
- * picture taken to the north, east is on the right.
+ * image taken to the north, east is on the right.
  */
 export function roomMeshes(room: Room): Mesh[] {
   const { low, high, pieces, look } = room;

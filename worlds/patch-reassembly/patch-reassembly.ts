@@ -69,12 +69,12 @@ const options = z.strictObject({
 /** A row of neighbouring cells of one patch, drawn once; the place is relative to the anchor. */
 type Strip = { readonly image: Image; readonly row: number; readonly column: number };
 
-/** The picture less the patches on it, and where the board's corner lies on it, in cells. */
+/** The image less the patches on it, and where the board's corner lies on it, in cells. */
 type Scene = {
   readonly background: Image;
   readonly origin: Cell;
   readonly strips: readonly (readonly Strip[])[];
-  /** The picture as last painted, and where the patches lay then (none: not painted yet). */
+  /** The image as last painted, and where the patches lay then (none: not painted yet). */
   readonly frame: Uint8Array;
   anchors: readonly Cell[];
 };

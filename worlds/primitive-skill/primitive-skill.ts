@@ -1,7 +1,7 @@
 /**
  * primitive_skill (VAGEN): a robot arm that knows three skills, pick, place and push, with places in millimetres, at four
  * tables: line cubes up, put them on discs, put an apple in a drawer and shut it, stack three. The skills are motions of the
- * gripper under MuJoCo's physics, so a place that is a finger's breadth off grasps nothing. The agent sees a picture and
+ * gripper under MuJoCo's physics, so a place that is a finger's breadth off grasps nothing. The agent sees an image and
  * where things are, unnamed: which place is whose has to be seen. Each stage of a task pays once; the last ends the episode.
  */
 import { z } from "zod";

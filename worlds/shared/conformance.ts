@@ -31,7 +31,7 @@ function casesOf({ id, difficulties = { "": {} }, variants = { "": {} } }: World
 const label = ({ id, variants: [first, ...more] }: Case) =>
   `${id}${first === "" ? "" : ` (${[first, ...more].join(", ")})`}`;
 
-/** Pictures may be small here: what is promised does not depend on their size. */
+/** Images may be small here: what is promised does not depend on their size. */
 const SMALL: Readonly<Record<string, Options>> = {
   colorization: { size: [112, 104] },
   counting: { size: [96, 72] },
@@ -56,7 +56,7 @@ const settings = ({ id, variants: [variant] }: Case): Options => ({
 
 /** How often the first state is a solved one, where that is not (almost) never. */
 const FLOORS: Readonly<Record<string, number>> = {
-  // The share of colours within the tolerance; it depends on the pictures (VisGym's measured 9.5 % and 17 % on others).
+  // The share of colours within the tolerance; it depends on the images (VisGym's measured 9.5 % and 17 % on others).
   "colorization/easy (eval, hard strict)": 0.12,
   "colorization/easy (strict, hard eval)": 0.22,
   "colorization/easy (registered)": 0.019,

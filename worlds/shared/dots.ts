@@ -1,4 +1,4 @@
-/** Dots that an agent puts on a picture: what counting and referring_dot_pointing share. */
+/** Dots that an agent puts on an image: what counting and referring_dot_pointing share. */
 import type { Image } from "../../src/core/index.ts";
 import type { ArgSpec, Fact } from "../../src/envs/index.ts";
 import type { Scene } from "./pictures/index.ts";
@@ -40,7 +40,7 @@ export function paintDot(
   }
 }
 
-/** Whether the picture is bright around a pixel. */
+/** Whether the image is bright around a pixel. */
 export function isBright({ width, height, data }: Image, [cx, cy]: Dot): boolean {
   let [sum, count] = [0, 0];
   for (let y = Math.max(0, cy - 1); y <= Math.min(height - 1, cy + 1); y++) {
@@ -64,7 +64,7 @@ export function listThings({ objects, picture }: Scene): string {
     .join("\n");
 }
 
-/** Where things are, seen from the middle of the picture. */
+/** Where things are, seen from the middle of the image. */
 export function factsOf({ objects, picture }: Scene): Fact[] {
   return objects.map(({ kind, color, centre: [x, y] }) => ({
     subject: `${color} ${kind}`,

@@ -43,7 +43,7 @@ export class TileOrder {
   order: readonly number[] = [];
   stopped = false;
   #tiles: Tiles | undefined;
-  /** The last picture, which stands until the order changes. */
+  /** The last image, which stands until the order changes. */
   #shown: { readonly order: readonly number[]; readonly picture: Image } | undefined;
   /** Rows of tiles, of tiles with the number of a slot (by tile and slot), and tiles in characters. */
   #rows = new Map<Image, Rows>();

@@ -106,7 +106,7 @@ export function saveMaze(maze: Maze): { maze_map: number[][]; agent_location: nu
   };
 }
 
-/** A board may be up to this wide and high: enough for any VisGym episode, and its picture still fits in memory. */
+/** A board may be up to this wide and high: enough for any VisGym episode, and its image still fits in memory. */
 const MAX_SIDE = 99;
 
 export function loadMaze(state: Json): Maze {

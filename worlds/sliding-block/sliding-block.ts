@@ -256,7 +256,7 @@ function legacyRandint(seed: number): (n: number) => number {
   };
 }
 
-/** Sizes, tiles and pictures at one cell size. */
+/** Sizes, tiles and images at one cell size. */
 class Look {
   readonly #cell: number;
   readonly #gap: number;

@@ -111,7 +111,7 @@ function playBackwards(room: Room): { room: Room | undefined; states: number } {
     if (seen.has(key)) return;
     seen.add(key);
     const score = swaps * boxes.reduce((sum, box, i) => sum + manhattan(box, targets[i] as number, width), 0);
-    // Every target must lie open in the picture an episode starts with.
+    // Every target must lie open in the image an episode starts with.
     if (score > bestScore && fixed[player] !== TARGET && boxes.every((box) => fixed[box] !== TARGET)) {
       bestScore = score;
       best = { ...room, boxes: [...sorted], player };

@@ -79,7 +79,7 @@ export class Sokoban implements World {
   readonly #fixedRoom: Room | undefined;
   readonly #tiles: readonly Image[];
   #current: Room | undefined;
-  /** The current picture, drawn when first looked at; after that a move stamps the cells it changed. */
+  /** The current image, drawn when first looked at; after that a move stamps the cells it changed. */
   #canvas: Canvas | undefined;
 
   constructor(given: z.output<typeof options>) {

@@ -22,7 +22,7 @@ const HAIR: Color = [64, 42, 32];
 
 const tilesBySize = new Map<number, readonly Image[]>();
 
-/** A picture for each kind of cell, by its number; drawn once per size. */
+/** An image for each kind of cell, by its number; drawn once per size. */
 export function sokobanTiles(size: number): readonly Image[] {
   let tiles = tilesBySize.get(size);
   if (tiles === undefined) {

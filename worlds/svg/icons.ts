@@ -1,5 +1,5 @@
 /**
- * Icons to copy: SVG documents on a canvas of 64 by 64, drawn from a seed. Each is one of two dozen small pictures in
+ * Icons to copy: SVG documents on a canvas of 64 by 64, drawn from a seed. Each is one of two dozen small images in
  * shapes, sizes and colours of its own, on a ground that is white, tinted or a badge. Flat fills and plain strokes only, so
  * that what is seen can be written down.
  */

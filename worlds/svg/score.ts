@@ -1,8 +1,8 @@
 /**
- * How alike two square pictures are, 0 to 1, in three ways that need no network:
+ * How alike two square images are, 0 to 1, in three ways that need no network:
  * - structure: edges that both have, as an F1 of edge pixels that may be two pixels off;
- * - colour: how near the mean colours of small cells are, over the cells where either picture is not white;
- * - scales: multi-scale structural similarity (Wang et al. 2003) of the grey pictures.
+ * - colour: how near the mean colours of small cells are, over the cells where either image is not white;
+ * - scales: multi-scale structural similarity (Wang et al. 2003) of the grey images.
  * `score` weighs them and takes off what a blank canvas would have got, so that drawing nothing earns nothing.
  */
 import { exact, type Image } from "../../src/core/index.ts";
@@ -22,7 +22,7 @@ const FAR = 160;
 const SCALE_WEIGHTS = [0.0448, 0.2856, 0.3001, 0.2363, 0.1333];
 const WINDOW = 8;
 
-/** What is compared, computed once a picture. */
+/** What is compared, computed once an image. */
 export type Features = {
   readonly size: number;
   readonly edges: Uint8Array;
@@ -49,7 +49,7 @@ export function likeness(a: Features, b: Features): Likeness {
   return { structure: sharedEdges(a, b), colour: sharedColours(a, b), scales: sharedScales(a, b) };
 }
 
-/** 1 for the same picture, 0 for no more than a blank canvas has in common with the target. */
+/** 1 for the same image, 0 for no more than a blank canvas has in common with the target. */
 export function score(target: Features, drawing: Features, blank: Features, weights: Weights): number {
   const sum = weights.structure + weights.colour + weights.scales;
   const mean = (like: Likeness) =>

@@ -1,6 +1,6 @@
 /**
- * svg (VAGEN): write an SVG document that looks like the picture. Every drawing is rendered beside the target and scored by
- * what both have in common (`svg-score.ts`; nothing for a blank canvas, 1 for the same picture). A turn pays by how much it
+ * svg (VAGEN): write an SVG document that looks like the image. Every drawing is rendered beside the target and scored by
+ * what both have in common (`svg-score.ts`; nothing for a blank canvas, 1 for the same image). A turn pays by how much it
  * beats the best drawing before it, so an episode is worth its best drawing; one that is good enough ends it. Targets are icons
  * drawn from the seed, or a user's folder of SVG files.
  */
@@ -70,7 +70,7 @@ const PALETTE: readonly (readonly [letter: string, name: string, color: readonly
   ["l", "pale", [232, 232, 236]],
 ];
 
-/** Pictures and scores are pure functions of their documents; the last few are kept, since groups draw alike. */
+/** Images and scores are pure functions of their documents; the last few are kept, since groups draw alike. */
 const MAX_KEPT = 64;
 
 class Svg implements World {

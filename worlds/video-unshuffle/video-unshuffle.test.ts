@@ -33,7 +33,7 @@ describe.each([
   });
 });
 
-/** A folder in the data set's form whose frames are the given pictures. */
+/** A folder in the data set's form whose frames are the given images. */
 function folderOf(videos: Record<string, { label: string; frames: Image[] }>): string {
   const root = mkdtempSync(join(tmpdir(), "saccade-films-"));
   mkdirSync(join(root, "labels"));

@@ -1,5 +1,5 @@
 /**
- * zoom_in_puzzle (VisGym): a picture and several views cut out of it, in the wrong order; put them in order from the widest
+ * zoom_in_puzzle (VisGym): an image and several views cut out of it, in the wrong order; put them in order from the widest
  * view to the closest, then stop. Only `stop` ends the episode and pays. Frames equal VisGym's for the same photo but for
  * the slot numbers, which are in our own letters. Views that could not be told apart are drawn again.
  */
@@ -195,7 +195,7 @@ export class ZoomInPuzzle implements World {
   }
 }
 
-/** Part of a picture; what lies outside of it is black. */
+/** Part of an image; what lies outside of it is black. */
 function crop({ width, height, data }: Image, [left, top, right, bottom]: Box): Image {
   const across = right - left;
   const bytes = new Uint8Array(across * (bottom - top) * 3);

@@ -89,7 +89,7 @@ export async function runBatch(
   return results;
 }
 
-/** Ids and pictures must agree before anything is computed. */
+/** Ids and images must agree before anything is computed. */
 export function checkInput({ ids, images }: ModelInput, { config }: ModelRef): void {
   const { vocabSize, maxPositions } = config.text;
   if (ids.length === 0) throw new DataError("A sequence needs at least one id.");
@@ -123,7 +123,7 @@ export function checkInput({ ids, images }: ModelInput, { config }: ModelRef): v
   text(ids.length);
 }
 
-/** A span must have as many ids as its picture has tokens. */
+/** A span must have as many ids as its image has tokens. */
 export function checkSpan(
   length: number,
   frame: { readonly gridH: number; readonly gridW: number },

@@ -1,5 +1,5 @@
 /**
- * Pictures on their way into the network, main-thread side. Patches are kept by frame hash alone, vision features by frame hash and weights: each
+ * Images on their way into the network, main-thread side. Patches are kept by frame hash alone, vision features by frame hash and weights: each
  * distinct frame is preprocessed once and, for each version of the weights, encoded once, however many turns, siblings and workers show it.
  * Both stores forget the least recently used. Buffers of patches are large and are used again.
  */
@@ -9,18 +9,18 @@ import { type ImageSpan, nameOf } from "../../core/model-input.ts";
 import type { FeatureRef, FrameRef, FrameShape, ModelRef, RawPicture } from "./jobs.ts";
 import { type Pool, reviveError } from "./pool.ts";
 
-/** A 4K screen. Larger pictures would hold up the main thread for no gain: the model shrinks them. */
+/** A 4K screen. Larger images would hold up the main thread for no gain: the model shrinks them. */
 const MAX_PIXELS = 3840 * 2160;
 const MAX_BYTES = 128 * 1024 ** 2;
-/** Pictures in one job: with more, the other sequences of that worker would wait long. */
+/** Images in one job: with more, the other sequences of that worker would wait long. */
 const MAX_SEEN_AT_ONCE = 16;
 /** After so many the counting of distinct frames begins anew. */
 const MAX_SEEN = 100_000;
 
-/** A picture through the eyes of certain weights. */
+/** An image through the eyes of certain weights. */
 export type SeenFrame = { readonly frame: FrameShape; readonly features: FeatureRef };
 type Entry = { readonly size: string; users: number; frame: Promise<FrameRef>; ready: FrameRef | undefined };
-/** A picture, and what a renderer made of it. */
+/** An image, and what a renderer made of it. */
 export type Picture = Pick<ImageSpan, "image" | "features">;
 type Tell = (frame: FrameRef | Error) => void;
 type Wish = {
@@ -36,12 +36,12 @@ export class Frames {
   /** Both in the order of use. */
   readonly #patches = new Map<string, Entry>();
   readonly #features = new Map<string, { readonly model: number; bytes: number; readonly seen: Promise<SeenFrame> }>();
-  /** Buffers that held pictures of a size. */
+  /** Buffers that held images of a size. */
   readonly #spare = new Map<string, SharedArrayBuffer[]>();
   #patchBytes = 0;
   #spareBytes = 0;
   #featureBytes = 0;
-  /** Pictures to be seen, asked for in this turn of the event loop. */
+  /** Images to be seen, asked for in this turn of the event loop. */
   #wishes: Wish[] = [];
   /** Frames seen by each model. */
   readonly #seen = new Map<number, Set<string>>();
@@ -59,7 +59,7 @@ export class Frames {
     return { encoded: this.#encoded, distinctFrames: this.#distinct };
   }
 
-  /** Runs `use` with the patches of these pictures; they stay put until it ends. */
+  /** Runs `use` with the patches of these images; they stay put until it ends. */
   async withPatches<T>(
     folder: string,
     pictures: readonly Picture[],
@@ -75,7 +75,7 @@ export class Frames {
     }
   }
 
-  /** What these weights see in a picture. */
+  /** What these weights see in an image. */
   async features(model: ModelRef, picture: Picture): Promise<SeenFrame> {
     const name = nameOf(picture);
     const key = `${model.id}:${model.revision}:${name}`;
@@ -112,7 +112,7 @@ export class Frames {
     }
   }
 
-  /** Episodes end their turns together: what they then show goes to the workers in a few jobs, not in one for each picture. */
+  /** Episodes end their turns together: what they then show goes to the workers in a few jobs, not in one for each image. */
   #encode(model: ModelRef, picture: Picture): Promise<SeenFrame> {
     return new Promise((resolve, reject) => {
       if (this.#wishes.length === 0) setImmediate(() => this.#grant());
@@ -190,7 +190,7 @@ export class Frames {
     return entry;
   }
 
-  /** The patches of a picture, used last. */
+  /** The patches of an image, used last. */
   #known(folder: string, picture: Picture): Entry | undefined {
     const key = `${folder}:${nameOf(picture)}`;
     const entry = this.#patches.get(key);
@@ -200,7 +200,7 @@ export class Frames {
     return entry;
   }
 
-  /** A place for the patches of a new picture; `tell` brings them, or why there are none. */
+  /** A place for the patches of a new image; `tell` brings them, or why there are none. */
   #expect(folder: string, picture: Picture): { readonly entry: Entry; readonly raw: RawPicture; readonly tell: Tell } {
     const { image, features } = picture;
     const { width, height } = image;

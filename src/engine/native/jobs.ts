@@ -27,7 +27,7 @@ export type ModelRef = {
   readonly maskedIds: readonly number[];
 };
 
-/** A picture as the model sees it, by the hash of its pixels; the grid is in patches. */
+/** An image as the model sees it, by the hash of its pixels; the grid is in patches. */
 export type FrameShape = { readonly hash: string; readonly gridH: number; readonly gridW: number };
 /** With its patches, in shared memory. */
 export type FrameRef = FrameShape & {
@@ -36,20 +36,20 @@ export type FrameRef = FrameShape & {
   readonly pixels?: string;
 };
 
-/** `features` are used as they are; the pixels are not looked at then. `into` is a buffer that held a picture of the same size. */
+/** `features` are used as they are; the pixels are not looked at then. `into` is a buffer that held an image of the same size. */
 export type RawPicture = {
   readonly image: { readonly width: number; readonly height: number; readonly data: Uint8Array };
   readonly features?: Features;
   readonly into?: SharedArrayBuffer;
 };
 
-/** What the vision tower made of a picture: the rows for the placeholders, then as many of each DeepStack level. */
+/** What the vision tower made of an image: the rows for the placeholders, then as many of each DeepStack level. */
 export type FeatureRef = SharedArrayBuffer;
 
-/** Ids start..start+length-1 are the placeholders of a picture. */
+/** Ids start..start+length-1 are the placeholders of an image. */
 export type Span<Frame> = { readonly start: number; readonly length: number; readonly frame: Frame };
 
-/** One sequence of a batch; `spans` name pictures by their place in the job's list. */
+/** One sequence of a batch; `spans` name images by their place in the job's list. */
 export type BatchSequence = LossArrays & {
   readonly ids: Int32Array;
   readonly spans: readonly { readonly start: number; readonly image: number }[];
@@ -59,7 +59,7 @@ export type SequenceResult = {
   /** Log-probabilities, or values. */
   readonly outputs: Float32Array;
   readonly entropy?: Float32Array;
-  /** Hashes of the pixels of its pictures, where they are known. */
+  /** Hashes of the pixels of its images, where they are known. */
   readonly pictures?: readonly string[];
   readonly loss?: { readonly sum: number; readonly tokens: number; readonly metrics: MetricSums };
 };
@@ -95,7 +95,7 @@ export type Jobs = {
   /** Reads weights, and the learner's state if it is there, into the buffers. */
   restore: [{ model: ModelRef; folder: string; moments: Moments }, LearnerState];
   preprocess: [{ folder: string } & RawPicture, Omit<FrameRef, "hash">];
-  /** Preprocesses what is raw and passes all pictures through the vision tower; a bad one does not spoil the others. */
+  /** Preprocesses what is raw and passes all images through the vision tower; a bad one does not spoil the others. */
   see: [
     { model: ModelRef; pictures: readonly (Omit<FrameRef, "hash"> | RawPicture)[] },
     ({ frame: Omit<FrameRef, "hash">; features: FeatureRef } | { error: WireError })[],

@@ -1,6 +1,6 @@
 /**
  * Qwen3-VL: a vision tower whose merged patches replace placeholder tokens, and a language model. There are two ways in. `forward`
- * takes whole sequences packed end to end, for scoring and training: every distinct picture is encoded once and placed wherever it appears.
+ * takes whole sequences packed end to end, for scoring and training: every distinct image is encoded once and placed wherever it appears.
  * `forwardCached` takes the next rows of sequences whose keys and values are kept, for sampling. Both run the same layers, only the
  * attention call differs, and no kernel lets one row see how many others there are: both give the same bits.
  */
@@ -18,10 +18,10 @@ import { TextRotary, tokenPositions } from "./positions.ts";
 import type { Tape, Tensor } from "./tape.ts";
 import { type Encoded, type ImagePatches, VisionTower } from "./vision-tower.ts";
 
-/** What the vision tower made of one picture: rows [tokens, hidden] for the placeholders, and for the first language layers. */
+/** What the vision tower made of one image: rows [tokens, hidden] for the placeholders, and for the first language layers. */
 export type ImageFeatures = { readonly main: F32; readonly deepstack: readonly F32[] };
 
-/** A sequence whose ids from `start` on are the placeholders of picture `image` of the batch; spans ascend. */
+/** A sequence whose ids from `start` on are the placeholders of image `image` of the batch; spans ascend. */
 export type PackedSequence = {
   readonly ids: I32;
   readonly spans: readonly { readonly start: number; readonly image: number }[];
@@ -36,7 +36,7 @@ export type CachedRun = {
   readonly ids: I32;
   /** (time, height, width) of each id, from `tokenPositions`. */
   readonly positions: I32;
-  /** Feature rows from.. of a picture belong to ids row..row+count-1 of this run. */
+  /** Feature rows from.. of an image belong to ids row..row+count-1 of this run. */
   readonly features: readonly {
     readonly row: number;
     readonly count: number;
@@ -313,7 +313,7 @@ export class Network {
     return this.#language(tape, { ids, positions, encoded, ...rows, wanted }, attend);
   }
 
-  /** What the vision tower makes of pictures, in arrays of their own. The same bits whatever pictures are encoded together. */
+  /** What the vision tower makes of images, in arrays of their own. The same bits whatever images are encoded together. */
   encode(tape: Tape, images: readonly ImagePatches[]): ImageFeatures[] {
     if (images.length === 0) return [];
     const { main, deepstack, starts } = this.#vision.encode(tape, images);

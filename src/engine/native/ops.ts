@@ -166,7 +166,7 @@ export function addLinear(tape: Tape, base: Tensor, x: Tensor, layer: Linear): T
   return y;
 }
 
-/** layer applied to the patches of several pictures, one below the other; patches are read where they lie. */
+/** layer applied to the patches of several images, one below the other; patches are read where they lie. */
 export function embedPatches(tape: Tape, pictures: readonly F32[], layer: Linear): Tensor {
   const { kernels } = tape;
   const rowsOf = (patches: F32) => patches.length / layer.in;

@@ -1,6 +1,6 @@
 /**
  * One pass over sequences that lie end to end: outputs of every position that has a target, and, when learning, the loss of each sequence and
- * the gradient of their sum, added to a buffer. Every picture of the pack is encoded once, wherever it appears.
+ * the gradient of their sum, added to a buffer. Every image of the pack is encoded once, wherever it appears.
  */
 import { type LossTerms, policyLoss, valueLoss } from "../losses.ts";
 import type { BatchSequence, JobOf, SequenceResult } from "./jobs.ts";

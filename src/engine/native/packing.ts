@@ -13,7 +13,7 @@ export const PACK_TOKENS = 4096;
 
 export type SequenceSize = {
   readonly tokens: number;
-  /** Patches of its pictures. */
+  /** Patches of its images. */
   readonly patches: number;
 };
 

@@ -103,7 +103,7 @@ describe.runIf(found)("parity with transformers", () => {
             difference += (value - got[i]!) ** 2;
             norm += value ** 2;
           }
-          // Without pictures the vision tower's gradient is zero on both sides.
+          // Without images the vision tower's gradient is zero on both sides.
           if (!(Math.sqrt(difference) <= 1e-3 * Math.sqrt(norm)))
             bad.push(`${parameter.name}: ${difference} of ${norm}`);
         }

@@ -1,5 +1,5 @@
 /**
- * Where tokens and patches stand. Text tokens count up on three axes together (time, height, width); the tokens of a picture share
+ * Where tokens and patches stand. Text tokens count up on three axes together (time, height, width); the tokens of an image share
  * one time and spread over height and width, and the text after it goes on at start + max(height, width) in merged cells. The rotary
  * frequencies of a head take turns between the axes (interleaved sections). Patches come in merge-block order: the cells of one
  * block of merge × merge patches are neighbours, so that merging is a reshape.
@@ -8,7 +8,7 @@
  */
 import type { F32, I32 } from "./kernels/api.ts";
 
-/** A picture among ids: ids start.. hold its placeholders, the grid is in patches. */
+/** An image among ids: ids start.. hold its placeholders, the grid is in patches. */
 export type GridSpan = { readonly start: number; readonly gridH: number; readonly gridW: number };
 
 /**
@@ -108,7 +108,7 @@ export class TextRotary {
   }
 }
 
-/** Row and column of the patches of one picture, in merge-block order. */
+/** Row and column of the patches of one image, in merge-block order. */
 function eachPatch(
   gridH: number,
   gridW: number,
@@ -131,7 +131,7 @@ export class VisionRotary {
     this.#table = new AngleTable(theta, headDim / 2);
   }
 
-  /** Fills cos, sin [gridH*gridW, headDim/2] of one picture. */
+  /** Fills cos, sin [gridH*gridW, headDim/2] of one image. */
   fill(cos: F32, sin: F32, gridH: number, gridW: number, merge: number): void {
     const table = this.#table;
     const quarter = table.half;
@@ -149,7 +149,7 @@ export class VisionRotary {
 }
 
 /**
- * How to stretch the learned side × side position table over a picture (bilinear, corners on corners): four table rows and weights for each
+ * How to stretch the learned side × side position table over an image (bilinear, corners on corners): four table rows and weights for each
  * patch, in merge-block order, written from the start of `ids` and `weights`.
  */
 export function positionTaps(ids: I32, weights: F32, side: number, gridH: number, gridW: number, merge: number): void {

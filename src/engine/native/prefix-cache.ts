@@ -1,6 +1,6 @@
 /**
  * Which ids lie in which place. A sequence keeps its place between turns until it is released; a new one starts from a copy of the longest prefix
- * that any other has (siblings share their prompt). Placeholder ids look alike whatever the picture, so pictures are compared by hash.
+ * that any other has (siblings share their prompt). Placeholder ids look alike whatever the image, so images are compared by hash.
  */
 import type { Span } from "./jobs.ts";
 import type { Place, Places } from "./places.ts";
@@ -8,7 +8,7 @@ import type { Place, Places } from "./places.ts";
 /** Above this, sequences that wait for their next turn lose their places, least recently used first. */
 const CACHE_BYTES = 1024 ** 3;
 
-/** The first `filled` of `ids`, with their pictures, lie in `place`. */
+/** The first `filled` of `ids`, with their images, lie in `place`. */
 export type Cached = {
   ids: Int32Array;
   filled: number;
@@ -113,7 +113,7 @@ export class PrefixCache {
   }
 }
 
-/** How many of the first ids are equal, pictures included. `limit` bounds the first prompt. */
+/** How many of the first ids are equal, images included. `limit` bounds the first prompt. */
 export function sharedPrefix(a: Prompt, b: Prompt, limit = a.ids.length): number {
   const end = Math.min(limit, b.ids.length);
   let length = 0;

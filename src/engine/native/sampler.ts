@@ -1,5 +1,5 @@
 /**
- * The embedded sampler: a snapshot of weights. Each sequence belongs to one worker, where its keys and values stay between turns; its pictures are
+ * The embedded sampler: a snapshot of weights. Each sequence belongs to one worker, where its keys and values stay between turns; its images are
  * encoded before its prompt is handed over.
  */
 import type { ModelInput } from "../../core/model-input.ts";

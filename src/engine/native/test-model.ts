@@ -1,4 +1,4 @@
-/** For tests: a complete tiny model folder, random pictures, and episodes of several turns as a rollout would make them. */
+/** For tests: a complete tiny model folder, random images, and episodes of several turns as a rollout would make them. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Image } from "../../core/image.ts";
@@ -48,7 +48,7 @@ export async function tinyModel(seed = 1, tied = true): Promise<TestModel> {
   return { folder, config, root, remove: () => rm(root, { recursive: true, force: true }) };
 }
 
-/** A few distinct pictures of 1 to 4 tokens. */
+/** A few distinct images of 1 to 4 tokens. */
 export function tinyImages(count: number, seed = 0): Image[] {
   const random = new NumpyRandom(seed);
   return Array.from({ length: count }, () => {

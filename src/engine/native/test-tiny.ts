@@ -82,7 +82,7 @@ export function tinyParameters(
   return parameters;
 }
 
-/** Sequences with `imageCounts[i]` pictures each, drawn from a few distinct ones. */
+/** Sequences with `imageCounts[i]` images each, drawn from a few distinct ones. */
 export function tinyBatch(config: ModelConfig, seed: number, imageCounts: readonly number[]): PackedBatch {
   const random = new NumpyRandom(seed);
   const { patchSize, temporalPatchSize, mergeSize } = config.vision;

@@ -1,5 +1,5 @@
 /**
- * All calls of an engine to its worker. Pictures go ahead of what names them, each once; when a worker does not have one (it was restarted, or forgot), it
+ * All calls of an engine to its worker. Images go ahead of what names them, each once; when a worker does not have one (it was restarted, or forgot), it
  * is sent again. A call whose connection broke is asked again as long as the same process answers: learners' calls are numbered, so that none is done twice.
  */
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,7 +14,7 @@ import { type Body, type FrameBody, MissingFrames } from "./wire.ts";
 type Span = ModelInput["images"][number];
 type Processor = ChatFolder["processor"];
 
-/** Bytes of pictures in one request. */
+/** Bytes of images in one request. */
 const FRAME_BYTES = 32 * 1024 ** 2;
 /** Of the frames that a worker keeps, what one call may show: others are on their way meanwhile. */
 const CALL_SHARE = 0.25;
@@ -23,7 +23,7 @@ const WAIT_MS = 500;
 /** After so many the client forgets what it sent; the worker says if something is missing. */
 const MAX_KNOWN = 100_000;
 
-/** Which pictures a call shows, and how this model's processor sees them. */
+/** Which images a call shows, and how this model's processor sees them. */
 export class Pictures {
   readonly #processor: Processor;
 
@@ -35,14 +35,14 @@ export class Pictures {
     return new Pictures((await loadChat(folder)).processor);
   }
 
-  /** The pixels a model gets depend on the picture and on the size its processor chooses. */
+  /** The pixels a model gets depend on the image and on the size its processor chooses. */
   readonly keyOf = (span: Span): string => {
     if (span.features !== undefined) return nameOf(span);
     const { width, height } = this.#processor.targetSize(span.image.width, span.image.height);
     return `${span.image.hash}:${width}x${height}`;
   };
 
-  /** Of the picture that a key names, whatever size it was shown in. */
+  /** Of the image that a key names, whatever size it was shown in. */
   static hashOf(key: string): string {
     return key.replace(/:\d+x\d+$/, "");
   }
@@ -72,10 +72,10 @@ export type Showing = {
 
 export class Client {
   readonly source: WorkerSource;
-  /** Pictures that this process of the worker was sent. */
+  /** Images that this process of the worker was sent. */
   #known = new Set<string>();
   #instance: string | undefined;
-  /** Pictures on their way. */
+  /** Images on their way. */
   #ahead: Promise<void> = Promise.resolve();
 
   constructor(source: WorkerSource) {
@@ -164,7 +164,7 @@ export class Client {
     await this.source.close();
   }
 
-  /** Sends pictures that are not known there, ahead of the call that needs them. */
+  /** Sends images that are not known there, ahead of the call that needs them. */
   ahead(inputs: readonly ModelInput[], pictures: Pictures): void {
     const before = this.#ahead;
     const show = async () => {
@@ -179,7 +179,7 @@ export class Client {
     this.#ahead = show().catch(() => {});
   }
 
-  /** Pictures that are not known there, in requests that are not too large. */
+  /** Images that are not known there, in requests that are not too large. */
   #unknown(inputs: readonly ModelInput[], pictures: Pictures, { frameBytes }: Link): FrameBody[][] {
     if (this.#known.size > MAX_KNOWN) this.#known.clear();
     const batches: FrameBody[][] = [];

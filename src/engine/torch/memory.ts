@@ -12,7 +12,7 @@ export type MemoryPlan = {
   readonly freezeVision: boolean;
   readonly dtype: "bfloat16" | "float32";
   readonly packTokens: number;
-  /** Share of a pack's tokens that are of pictures. */
+  /** Share of a pack's tokens that are of images. */
   readonly pictures: number;
   readonly checkpointing: boolean;
   /** Masters, gradients and moments lie in host memory. */

@@ -71,7 +71,7 @@ describe.runIf(TORCH)("the PyTorch engine equals the embedded one", () => {
     await untied?.remove();
   });
 
-  /** An episode of three turns that happens to show so many pictures. */
+  /** An episode of three turns that happens to show so many images. */
   async function episodeWith(sampler: Sampler, pictures: number) {
     for (let seed = 70; ; seed++) {
       const options = { turns: 3, temperature: 0.8 + 0.1 * pictures };

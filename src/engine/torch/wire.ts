@@ -11,14 +11,14 @@ import { Gone } from "./lost.ts";
 
 export type Body = Readonly<Record<string, unknown>>;
 
-/** Names a picture as this model sees it. */
+/** Names an image as this model sees it. */
 export type KeyOf = (span: ModelInput["images"][number]) => string;
 
-/** A picture on its way: what is said of it, and its bytes. */
+/** An image on its way: what is said of it, and its bytes. */
 export type FrameBody = { readonly key: string; readonly about: Body; readonly data: Uint8Array };
 
 /**
- * A request: the length of its head, the head, and the bytes of pictures as they lie, one behind the other. A batch has tens of megabytes of them, which
+ * A request: the length of its head, the head, and the bytes of images as they lie, one behind the other. A batch has tens of megabytes of them, which
  * are written to the socket without being copied.
  */
 export function pack(body: Body, frames: readonly FrameBody[] = []): Uint8Array[] {
@@ -74,7 +74,7 @@ function bytesOf(array: Int32Array | Float32Array): Uint8Array {
   return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }
 
-/** The worker does not have these pictures. */
+/** The worker does not have these images. */
 export class MissingFrames extends EngineError {
   override name = "MissingFrames";
   readonly keys: readonly string[];

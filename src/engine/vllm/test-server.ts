@@ -17,7 +17,7 @@ export class TestServer {
   logprobsMode = "processed_logprobs";
   /** What it calls its weights; a restart forgets it. */
   version = "default";
-  /** Hashes of pictures in its cache. */
+  /** Hashes of images in its cache. */
   readonly pictures = new Set<string>();
   #server: Server | undefined;
   #port = 0;

@@ -1,4 +1,4 @@
-/** The Tinker face over the PyTorch engine, on the CPU: two adapters over one base, all weights, pictures, snapshots, a server that starts again. */
+/** The Tinker face over the PyTorch engine, on the CPU: two adapters over one base, all weights, images, snapshots, a server that starts again. */
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,5 +1,5 @@
 /**
- * A picture of a MuJoCo model: its geoms as meshes where the simulation has them, with our own renderer. z is up.
+ * An image of a MuJoCo model: its geoms as meshes where the simulation has them, with our own renderer. z is up.
  * Cameras are MuJoCo's free cameras: a point to look at, two angles in degrees and a distance.
  */
 import { exact } from "../../../src/core/index.ts";

@@ -2,7 +2,7 @@
  * Paint on RGB bytes with an object id under every pixel. A shape is a polygon filled by exact coverage; its paint runs from
  * a lit colour to a shaded one across the shape, with grain from the noise tile and perhaps a pattern. Where a shape covers
  * half a pixel or more, the pixel belongs to the object that is being drawn (`brush.id`; 0 is the backdrop).
- * Integers, sums, products and square roots only, so a picture has the same bytes everywhere.
+ * Integers, sums, products and square roots only, so an image has the same bytes everywhere.
  */
 import { Image } from "../../../src/core/index.ts";
 import { addEdge } from "../../../src/images/index.ts";

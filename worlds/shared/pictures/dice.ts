@@ -1,5 +1,5 @@
 /**
- * Quick random numbers for pictures: thirty-two bits at a time, made of integer operations alone. Every part of a scene
+ * Quick random numbers for images: thirty-two bits at a time, made of integer operations alone. Every part of a scene
  * rolls dice of its own (`fork`), so that a change to the trees leaves the houses where they were.
  */
 import { seedWords } from "../../../src/core/index.ts";

@@ -29,7 +29,7 @@ export type Film = {
 };
 export type FilmSource = { pick(seed: number): string; get(name: string): Film };
 
-/** Clips are compared at this size; it is all the same to how much of the picture changes. */
+/** Clips are compared at this size; it is all the same to how much of the image changes. */
 const GLANCE = 48;
 
 export function films(folder: string | undefined, side: number): FilmSource {

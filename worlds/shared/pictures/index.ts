@@ -1,4 +1,4 @@
-/** Pictures for worlds: scenes, counting scenes, named objects and clips from a seed, or a user's photos. */
+/** Images for worlds: scenes, counting scenes, named objects and clips from a seed, or a user's photos. */
 export { type Clip, clip } from "./clip.ts";
 export { type Film, type FilmSource, films } from "./films.ts";
 export { type Referring, referringScene } from "./refer.ts";

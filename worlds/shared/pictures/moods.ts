@@ -12,7 +12,7 @@ export type Mood = {
   readonly haze: Color;
   readonly grass: Color;
   readonly water: Color;
-  /** Multiplied into the finished picture. */
+  /** Multiplied into the finished image. */
   readonly tint: Color;
 };
 

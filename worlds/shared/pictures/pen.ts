@@ -1,6 +1,6 @@
 /**
  * Draws in an object's own frame: the origin is where it stands, u runs right, v up, and 1 is its height. A pen knows where
- * the object stands in the picture, how large it is, and whether it is mirrored or tilted; things are drawn with it once and
+ * the object stands in the image, how large it is, and whether it is mirrored or tilted; things are drawn with it once and
  * look right anywhere. Paths are strings: points "u,v", and "~u,v" the control point of a curve to the next point.
  */
 import { exact } from "../../../src/core/index.ts";

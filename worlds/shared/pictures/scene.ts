@@ -1,5 +1,5 @@
 /**
- * Pictures of places with things in them, from a seed. A scene is its picture, a buffer that says which object each pixel
+ * Images of places with things in them, from a seed. A scene is its image, a buffer that says which object each pixel
  * belongs to, and the objects: what they are called, how they look, where they are. `scene` is any place with what belongs
  * there; `countingScene` holds an exact number of one kind among others.
  */

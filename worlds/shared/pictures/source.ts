@@ -1,5 +1,5 @@
 /**
- * Where worlds get their pictures: scenes of our own by default, or a user's folder of photos. A picture has a stable name,
+ * Where worlds get their images: scenes of our own by default, or a user's folder of photos. An image has a stable name,
  * `scene:<seed>` or its path within the folder, which saved episodes carry; scenes can be loaded by name whatever the
  * source. Recent scenes are kept, since the members of a group look at the same one.
  */
@@ -10,9 +10,9 @@ import { decodeImage, decodePng, isPng } from "../../../src/images/index.ts";
 import { type Scene, type SceneSize, scene } from "./scene.ts";
 
 export type PictureSource = {
-  /** The name of the picture that belongs to a seed. */
+  /** The name of the image that belongs to a seed. */
   pick(seed: number): string;
-  /** The picture of that name: at once for scenes and PNG, awaited for JPEG. */
+  /** The image of that name: at once for scenes and PNG, awaited for JPEG. */
   get(name: string): Awaitable<Image>;
   /** Its width and height; scenes need not be drawn for it. */
   size(name: string): Awaitable<SceneSize>;

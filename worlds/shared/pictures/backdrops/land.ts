@@ -7,7 +7,7 @@ import { Pen } from "../pen.ts";
 import { type Habitat, inkOf, LIGHT, plain } from "../thing.ts";
 import { thingNamed } from "../things/index.ts";
 
-/** A band of the picture where things of a habitat may stand; rows in pixels from far to near. */
+/** A band of the image where things of a habitat may stand; rows in pixels from far to near. */
 export type Stage = {
   readonly habitat: Habitat;
   readonly top: number;
@@ -195,7 +195,7 @@ export function landscape(brush: Brush, dice: Dice, mood: Mood, grass: Color, ne
   return horizon;
 }
 
-/** Posts and rails across the picture, between two columns. */
+/** Posts and rails across the image, between two columns. */
 export function fence(brush: Brush, dice: Dice, y: number, size: number, color: Color): void {
   const { width } = brush;
   const start = dice.chance(0.5) ? -size : width * dice.between(0.2, 0.6);
