@@ -14,7 +14,7 @@ import { deflateSync, gzipSync } from "node:zlib";
 import { NumpyRandom } from "../src/core/random-numpy.ts";
 import { packageFolder } from "../src/engine/torch/environment.ts";
 import { packParcel } from "../src/envs/remote-wire.ts";
-import { assail, hostile, mutate, pngOf, renderedPicture } from "../src/serve/test-fuzz.ts";
+import { assail, hostile, mutate, pngOf, renderedImage } from "../src/serve/test-fuzz.ts";
 import { Writer } from "../src/tinker/protobuf.ts";
 
 const KEY = "a-key-that-is-long-enough";
@@ -541,7 +541,7 @@ async function attack(target: Target, size: Size, mutations: number): Promise<Re
   }
   if (name === "serve") {
     const url = `http://127.0.0.1:${port}`;
-    const picture = await renderedPicture(url, headers);
+    const picture = await renderedImage(url, headers);
     const bodies = Math.floor(mutations * 0.6);
     await Promise.all([
       together(blows(target, secrets, size), 12),

@@ -101,7 +101,7 @@ export async function runChat(
   { input, output }: Streams = { input: process.stdin, output: process.stdout },
 ): Promise<void> {
   const folder = await chosenModel(path);
-  let pictures = await Promise.all(flags.image.map(readPicture));
+  let pictures = await Promise.all(flags.image.map(readImageFile));
   const engine = await openEngine(flags.engine);
   try {
     const chat = new Chat(await engine.chat(folder), await engine.sampler(folder), flags);
@@ -172,7 +172,7 @@ class Chat {
   }
 }
 
-async function readPicture(file: string): Promise<Image> {
+async function readImageFile(file: string): Promise<Image> {
   const bytes = await readFile(file).catch(() => {
     throw new ConfigError(`--image ${file}: there is no such file, or it can't be read.`);
   });

@@ -13,7 +13,7 @@ const GIB = 2 ** 30;
 /** What the worker takes on CUDA when nothing is said. */
 const DEFAULTS = { packTokens: 16_384, cacheBytes: 32 * GIB };
 /** Share of an episode's tokens that are of its frames. */
-const PICTURES = 0.5;
+const FRAME_SHARE = 0.5;
 
 type MemoryFlags = {
   gpus?: number;
@@ -178,7 +178,7 @@ function planOf(flags: MemoryFlags, gpus: number): MemoryPlan {
     freezeVision,
     dtype,
     packTokens,
-    pictures: PICTURES,
+    pictures: FRAME_SHARE,
     checkpointing,
     offload,
     critic: flags.critic ?? false,
@@ -202,7 +202,7 @@ export async function recipeMemory(recipe: Recipe): Promise<(Memory & { readonly
     freezeVision: recipe.freeze === "vision",
     dtype: settings.dtype ?? "bfloat16",
     packTokens: settings.packTokens ?? DEFAULTS.packTokens,
-    pictures: PICTURES,
+    pictures: FRAME_SHARE,
     checkpointing: settings.checkpointing ?? false,
     offload: settings.offload ?? false,
     critic: recipe.critic !== undefined,

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { assail, hostile, renderedPicture } from "./test-fuzz.ts";
+import { assail, hostile, renderedImage } from "./test-fuzz.ts";
 
 const COUNT = 100_000;
 const ROUNDS = 10;
@@ -20,7 +20,7 @@ test("100,000 hostile bodies: no fault, no leak", async () => {
   });
   try {
     const [url] = (await once(child, "message")) as [string];
-    const picture = await renderedPicture(url);
+    const picture = await renderedImage(url);
     const seed = Number(process.env.SACCADE_FUZZ_SEED ?? 1);
     const resident: number[] = [];
     for (let round = 0; round < ROUNDS; round++) {

@@ -2,7 +2,7 @@
 import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { MAX_BODY_BYTES } from "../wire/request.ts";
-import { assail, hostile, renderedPicture } from "./test-fuzz.ts";
+import { assail, hostile, renderedImage } from "./test-fuzz.ts";
 import { type Served, serveTiny } from "./test-serve.ts";
 
 const COUNT = 1500;
@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => served.close());
 
 test("no body is answered with a fault or not at all", async () => {
-  const { faults, refused, answered } = await assail(served.url, hostile(COUNT, 1, await renderedPicture(served.url)));
+  const { faults, refused, answered } = await assail(served.url, hostile(COUNT, 1, await renderedImage(served.url)));
   expect(faults).toEqual([]);
   expect(answered).toBeGreaterThan(0);
   for (const kind of [

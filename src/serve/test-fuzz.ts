@@ -365,7 +365,7 @@ function wordsOf(text: string): string {
 }
 
 /** What the render route says of an image, for features to be spoiled. */
-export async function renderedPicture(
+export async function renderedImage(
   url: string,
   more: Readonly<Record<string, string>> = {},
 ): Promise<{ features: string; ids: number[] }> {

@@ -19,7 +19,7 @@ import {
 } from "../../src/envs/index.ts";
 import { copyBytes } from "../../src/images/index.ts";
 import { Dice } from "../shared/pictures/dice.ts";
-import { type PictureSource, pictures, when } from "../shared/pictures/index.ts";
+import { type ImageSource, pictures, when } from "../shared/pictures/index.ts";
 import { Saved } from "../shared/saved.ts";
 import { chunksOf, restOf, type Script, withDetours } from "../shared/script.ts";
 
@@ -120,7 +120,7 @@ export class Colorization implements World {
     stopAction("end the episode, once the disc fits its surroundings"),
   ];
   readonly #options: z.output<typeof options>;
-  readonly #source: PictureSource;
+  readonly #source: ImageSource;
   #episode!: Episode;
   #colour: Colour = { hue: 0, saturation: 0 };
   #moves = 0;

@@ -21,7 +21,7 @@ import {
 import { copyBytes } from "../../src/images/index.ts";
 import { reordered, reorderTo, sameOrder, swapped, swapsTo, withDetours } from "../shared/arrange.ts";
 import { Dice } from "../shared/pictures/dice.ts";
-import { type PictureSource, pictures, when } from "../shared/pictures/index.ts";
+import { type ImageSource, pictures, when } from "../shared/pictures/index.ts";
 import { placeWords } from "../shared/places.ts";
 import { Saved } from "../shared/saved.ts";
 
@@ -64,7 +64,7 @@ type Cut = {
 export class Jigsaw implements World {
   readonly actions: readonly ActionSpec[];
   readonly #options: z.output<typeof options>;
-  readonly #source: PictureSource;
+  readonly #source: ImageSource;
   readonly #pieces: number;
   #episode!: Episode;
   /** The piece at each place, row by row. */

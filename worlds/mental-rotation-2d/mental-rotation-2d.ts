@@ -18,7 +18,7 @@ import {
 } from "../../src/envs/index.ts";
 import { type Turnable, Turner } from "../../src/images/index.ts";
 import { Dice } from "../shared/pictures/dice.ts";
-import { type PictureSource, pictures, when } from "../shared/pictures/index.ts";
+import { type ImageSource, pictures, when } from "../shared/pictures/index.ts";
 import { Saved } from "../shared/saved.ts";
 import { chunksOf, restOf, type Script } from "../shared/script.ts";
 
@@ -60,7 +60,7 @@ export class MentalRotation2D implements World {
     stopAction("end the episode, once both pictures stand the same way"),
   ];
   readonly #options: z.output<typeof options>;
-  readonly #source: PictureSource;
+  readonly #source: ImageSource;
   readonly #shape: Shape;
   #episode!: Episode;
   #angle = 0;

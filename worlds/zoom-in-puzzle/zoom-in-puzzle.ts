@@ -17,7 +17,7 @@ import {
   type World,
 } from "../../src/envs/index.ts";
 import { resize } from "../../src/images/index.ts";
-import { type PictureSource, pictures, type SceneSize, when } from "../shared/pictures/index.ts";
+import { type ImageSource, pictures, type SceneSize, when } from "../shared/pictures/index.ts";
 import { Saved } from "../shared/saved.ts";
 import { type Label, TileOrder, type Tiles } from "../shared/tile-order.ts";
 
@@ -55,7 +55,7 @@ const CLEARLY = 0.94;
 export class ZoomInPuzzle implements World {
   readonly actions: readonly ActionSpec[];
   readonly #options: z.output<typeof options>;
-  readonly #source: PictureSource;
+  readonly #source: ImageSource;
   readonly #tiles: TileOrder;
   #episode!: Episode;
 

@@ -6,7 +6,7 @@
 
 import { ImageError } from "../../core/errors.ts";
 import { type ImageSpan, nameOf } from "../../core/model-input.ts";
-import type { FeatureRef, FrameRef, FrameShape, ModelRef, RawPicture } from "./jobs.ts";
+import type { FeatureRef, FrameRef, FrameShape, ModelRef, RawImage } from "./jobs.ts";
 import { type Pool, reviveError } from "./pool.ts";
 
 /** A 4K screen. Larger images would hold up the main thread for no gain: the model shrinks them. */
@@ -134,7 +134,7 @@ export class Frames {
   /** Settles these wishes, all of one model. */
   async #see(wishes: readonly Wish[]): Promise<void> {
     const { model } = wishes[0] as Wish;
-    const held: { readonly wish: Wish; readonly entry: Entry; readonly raw?: RawPicture; readonly tell?: Tell }[] = [];
+    const held: { readonly wish: Wish; readonly entry: Entry; readonly raw?: RawImage; readonly tell?: Tell }[] = [];
     for (const wish of wishes) {
       try {
         const known = this.#known(model.folder, wish.picture);
@@ -201,7 +201,7 @@ export class Frames {
   }
 
   /** A place for the patches of a new image; `tell` brings them, or why there are none. */
-  #expect(folder: string, picture: Picture): { readonly entry: Entry; readonly raw: RawPicture; readonly tell: Tell } {
+  #expect(folder: string, picture: Picture): { readonly entry: Entry; readonly raw: RawImage; readonly tell: Tell } {
     const { image, features } = picture;
     const { width, height } = image;
     if (width * height > MAX_PIXELS) {

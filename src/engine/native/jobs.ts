@@ -37,7 +37,7 @@ export type FrameRef = FrameShape & {
 };
 
 /** `features` are used as they are; the pixels are not looked at then. `into` is a buffer that held an image of the same size. */
-export type RawPicture = {
+export type RawImage = {
   readonly image: { readonly width: number; readonly height: number; readonly data: Uint8Array };
   readonly features?: Features;
   readonly into?: SharedArrayBuffer;
@@ -94,10 +94,10 @@ export type Jobs = {
   save: [{ model: ModelRef; folder: string; state?: LearnerState & { moments: Moments } }, null];
   /** Reads weights, and the learner's state if it is there, into the buffers. */
   restore: [{ model: ModelRef; folder: string; moments: Moments }, LearnerState];
-  preprocess: [{ folder: string } & RawPicture, Omit<FrameRef, "hash">];
+  preprocess: [{ folder: string } & RawImage, Omit<FrameRef, "hash">];
   /** Preprocesses what is raw and passes all images through the vision tower; a bad one does not spoil the others. */
   see: [
-    { model: ModelRef; pictures: readonly (Omit<FrameRef, "hash"> | RawPicture)[] },
+    { model: ModelRef; pictures: readonly (Omit<FrameRef, "hash"> | RawImage)[] },
     ({ frame: Omit<FrameRef, "hash">; features: FeatureRef } | { error: WireError })[],
   ];
   /** One pass over sequences that lie end to end. With a loss, gradients add up in `gradient`. */

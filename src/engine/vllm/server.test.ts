@@ -63,7 +63,7 @@ const OWN: Sampler = {
   release: () => undefined,
   close: async () => undefined,
 };
-const NO_PICTURES = {} as ImageProcessor;
+const NO_IMAGES = {} as ImageProcessor;
 
 const picture = (hash: string): PromptImage => ({
   start: 0,
@@ -254,7 +254,7 @@ describe("a streamed answer", () => {
       fleet,
       weights: () => version(1),
       own: OWN,
-      processor: NO_PICTURES,
+      processor: NO_IMAGES,
       visionIds: [],
     });
     const { ids, versions } = await sampler.sample(

@@ -3,4 +3,4 @@ export { type Clip, clip } from "./clip.ts";
 export { type Film, type FilmSource, films } from "./films.ts";
 export { type Referring, referringScene } from "./refer.ts";
 export { COUNTABLE, countingScene, type Scene, type SceneObject, type SceneSize, scene } from "./scene.ts";
-export { filesIn, findIn, keepScene, type PictureSource, pictures, sceneSeed, when } from "./source.ts";
+export { filesIn, findIn, type ImageSource, keepScene, pictures, sceneSeed, when } from "./source.ts";

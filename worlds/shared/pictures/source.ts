@@ -9,7 +9,7 @@ import { type Awaitable, ConfigError, EnvError, type Image, NumpyRandom } from "
 import { decodeImage, decodePng, isPng } from "../../../src/images/index.ts";
 import { type Scene, type SceneSize, scene } from "./scene.ts";
 
-export type PictureSource = {
+export type ImageSource = {
   /** The name of the image that belongs to a seed. */
   pick(seed: number): string;
   /** The image of that name: at once for scenes and PNG, awaited for JPEG. */
@@ -51,7 +51,7 @@ export function sceneSeed(name: string, prefix = "scene"): number | undefined {
   return seed;
 }
 
-class Scenes implements PictureSource {
+class Scenes implements ImageSource {
   readonly #size: SceneSize;
 
   constructor(size: SceneSize) {
@@ -76,7 +76,7 @@ class Scenes implements PictureSource {
   }
 }
 
-class Folder implements PictureSource {
+class Folder implements ImageSource {
   readonly #root: string;
   readonly #scenes: Scenes;
   #names: readonly string[] | undefined;
@@ -115,7 +115,7 @@ class Folder implements PictureSource {
 }
 
 /** Scenes, or the photos of a folder. */
-export function pictures(folder: string | undefined, size: SceneSize): PictureSource {
+export function pictures(folder: string | undefined, size: SceneSize): ImageSource {
   return folder === undefined ? new Scenes(size) : new Folder(folder, size);
 }
 
