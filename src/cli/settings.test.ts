@@ -27,7 +27,7 @@ describe("--set", () => {
     'a={"b":[{"__proto__":{"polluted":1}}]}',
   ])("%s is refused and reaches no prototype", (pair) => {
     try {
-      expect(() => parseSettings([pair])).toThrow(/--set .*: "(__proto__|constructor|prototype)" is no setting/);
+      expect(() => parseSettings([pair])).toThrow(/--set .*: "(__proto__|constructor|prototype)" cannot be set/);
       expect(({} as { polluted?: number }).polluted).toBeUndefined();
     } finally {
       Reflect.deleteProperty(Object.prototype, "polluted");

@@ -10,7 +10,7 @@ const INHERITED = new Set(["__proto__", "constructor", "prototype"]);
 /** Refuses names that no setting has; `setting` begins the message. */
 export function checkSettingName(name: string, setting: string): void {
   if (name === "") throw new ConfigError(`${setting}: a name between the dots is empty.`);
-  if (INHERITED.has(name)) throw new ConfigError(`${setting}: "${name}" is no setting. Name a field.`);
+  if (INHERITED.has(name)) throw new ConfigError(`${setting}: "${name}" cannot be set. Name a field.`);
 }
 
 /** `over` on top of `base`; neither is changed. */

@@ -115,12 +115,12 @@ test.each<Row>([
   [
     "observe() a list of images",
     world("observe: () => [new Canvas(8, 8).toImage()],"),
-    /observe\("image"\)\[0\] must be text\("…"\) or image\(picture\); got an Image/,
+    /observe\("image"\)\[0\] must be text\("…"\) or image\(frame\); got an Image/,
   ],
   [
     "observe() a list of strings",
     world('observe: () => ["wall"],'),
-    /observe\("image"\)\[0\] must be text\("…"\) or image\(picture\); got the string "wall"/,
+    /observe\("image"\)\[0\] must be text\("…"\) or image\(frame\); got the string "wall"/,
   ],
   [
     "observe() nothing after a turn",
@@ -293,7 +293,7 @@ test.each<Row>([
   [
     "a string for a part",
     task("prompt: (row) => [user(row.question)],"),
-    /prompt\(row 0\)\[0\]\.content\[0\] must be text\("…"\) or image\(picture\); got the string "1 \+ 1"/,
+    /prompt\(row 0\)\[0\]\.content\[0\] must be text\("…"\) or image\(frame\); got the string "1 \+ 1"/,
   ],
   [
     "an unknown part",

@@ -130,7 +130,7 @@ export function checkParts<P extends readonly Part[]>(parts: P, where: string): 
 
 function checkPart(part: unknown, where: string): void {
   if (typeof part !== "object" || part === null || !("type" in part)) {
-    throw new EnvError(`${where} must be text("…") or image(picture); got ${given(part)}.`);
+    throw new EnvError(`${where} must be text("…") or image(frame); got ${given(part)}.`);
   }
   const { type, text, image } = part as { type: unknown; text?: unknown; image?: unknown };
   if (type === "text") {
@@ -168,7 +168,7 @@ export function checkRewards(parts: unknown, reply: string, where: string): read
       if (Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start <= end && end <= reply.length)
         continue;
       throw new EnvError(
-        `${at}: the span of the reward "${name}" must lie in the reply, 0..${reply.length}, got ${JSON.stringify(place)}.`,
+        `${at}: the span of the reward "${name}" must be inside the reply, 0..${reply.length}; got ${JSON.stringify(place)}.`,
       );
     }
   }

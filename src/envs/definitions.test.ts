@@ -141,9 +141,9 @@ test.each<Mistake>([
     /There is no file .*cat\.png\. Did you mean "cats\.png"\?/,
   ],
   ["that is a folder", { "env.ts": read, "cat.png/x": "" }, /cat\.png is a folder/],
-  ["that is empty", { "env.ts": read, "cat.png": "" }, /cat\.png: This picture is empty/],
-  ["that is a GIF", { "env.ts": read, "cat.png": "GIF89a" }, /cat\.png: This picture is a GIF; convert it/],
-  ["that is a WebP", { "env.ts": read, "cat.png": "RIFF....WEBPVP8 " }, /cat\.png: This picture is a WebP/],
+  ["that is empty", { "env.ts": read, "cat.png": "" }, /cat\.png: This image is empty/],
+  ["that is a GIF", { "env.ts": read, "cat.png": "GIF89a" }, /cat\.png: This image is a GIF. Convert it/],
+  ["that is a WebP", { "env.ts": read, "cat.png": "RIFF....WEBPVP8 " }, /cat\.png: This image is a WebP/],
   ["that is cut off", { "env.ts": read, "cat.png": cat.subarray(0, 40) }, /cat\.png: The PNG is broken: it ends early/],
   [
     "in a row, by its path",
@@ -188,7 +188,7 @@ test.each<Mistake>([
   [
     "a frame that is no image",
     { "d.jsonl": framed("d.frames/a.png"), "d.frames/a.png": "GIF89a" },
-    /d\.jsonl:1: .*d\.frames\/a\.png: This picture is a GIF/,
+    /d\.jsonl:1: .*d\.frames\/a\.png: This image is a GIF/,
   ],
   [
     "a frame that is cut off",
@@ -200,7 +200,7 @@ test.each<Mistake>([
     { "d.jsonl": framed("d.frames/a.png") },
     /d\.jsonl:1: .*the frame .*d\.frames\/a\.png can't be read/,
   ],
-  ["a frame elsewhere", { "d.jsonl": framed("../a.png") }, /d\.jsonl:1: .*\.\.\/a\.png leaves the folder/],
+  ["a frame elsewhere", { "d.jsonl": framed("../a.png") }, /d\.jsonl:1: .*\.\.\/a\.png leads out of the folder/],
 ])("Demonstrations with %s are an error that names the line", async (_, files, said) => {
   const file = join(write(files), "d.jsonl");
   const reading = async () => {

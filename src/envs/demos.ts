@@ -99,7 +99,7 @@ async function slip(name: string, env: Env, random: NumpyRandom, noisy: boolean)
   throw new EnvError(
     noisy
       ? `${name}: ${noSlip("noise")}`
-      : `${name}: the oracle finds no way on, and there is no random agent to play on in its place.`,
+      : `${name}: the oracle has no plan from here, and there is no random agent to continue in its place.`,
   );
 }
 
@@ -211,13 +211,15 @@ const framesFolder = (file: string) => `${file.replace(/\.jsonl$/, "")}.frames`;
 async function readFrame(url: string, folder: string, seen: Map<string, Promise<Buffer>>): Promise<Image> {
   if (/^(data|https?):/i.test(url)) return readDataUri(url);
   if (isAbsolute(url) || url.split(/[/\\]/).includes("..")) {
-    throw new DataError(`the path ${url} leaves the folder of its file; frames lie beside their demonstrations.`);
+    throw new DataError(
+      `the path ${url} leads out of the folder of its file; frames must be stored next to their demonstrations.`,
+    );
   }
   const path = join(folder, url);
   const bytes = seen.get(url) ?? readFile(path);
   seen.set(url, bytes);
   const read = await bytes.catch(() => {
-    throw new DataError(`the frame ${path} can't be read: keep the .frames folder beside its file.`);
+    throw new DataError(`the frame ${path} can't be read: keep the .frames folder next to its file.`);
   });
   return decodeImage(read).catch((error: unknown) => {
     throw new DataError(`${path}: ${errorMessage(error)}`);

@@ -74,7 +74,7 @@ function check(value: unknown, file: string): z.output<typeof planFile> {
   if (result.success) return result.data;
   const problems = result.error.issues.map(({ path, message }) => `${path.join(".") || "the file"}: ${message}`);
   throw new DataError(
-    `${file} is no seed plan (${problems.join("; ")}): it has a list \`envs\` of { ${Object.keys(entry.shape).join(", ")} }.`,
+    `${file} is not a seed plan (${problems.join("; ")}): it has a list \`envs\` of { ${Object.keys(entry.shape).join(", ")} }.`,
   );
 }
 

@@ -100,7 +100,8 @@ export function packStep(step: Step): Parcel {
 export async function unpackMessages({ data, images }: Parcel): Promise<Message[]> {
   const picture = async (i: number) => {
     const png = images[i];
-    if (png === undefined) throw new DataError(`The answer speaks of picture ${i} and brought ${images.length}.`);
+    if (png === undefined)
+      throw new DataError(`The answer refers to image ${i} but contains only ${images.length} images.`);
     return decodeImage(png);
   };
   if (data.messages !== undefined) {

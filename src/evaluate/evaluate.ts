@@ -210,7 +210,7 @@ async function openFolder({ options, model, setting, plans, jobs }: Session): Pr
   if (manifest !== undefined) {
     const before = manifest.config.setting;
     if (manifest.config.kind !== "eval" || before === undefined) {
-      throw new ConfigError(`${path} holds a run that is no evaluation: choose another --out.`);
+      throw new ConfigError(`${path} contains a run that is not an evaluation: choose another --out.`);
     }
     const changed = differences(before as JsonObject, setting).map(
       ({ key, before: a, after: b }) => `${key} was ${JSON.stringify(a)}, is ${JSON.stringify(b)}`,

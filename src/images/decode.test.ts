@@ -28,6 +28,6 @@ describe("decodeImage", () => {
   ])("names the format of %j and asks for PNG or JPEG", async (start, name) => {
     const result = decodeImage(Buffer.from(start, "latin1"));
     await expect(result).rejects.toThrow(ImageError);
-    await expect(result).rejects.toThrow(`This picture is ${name}; convert it to PNG or JPEG first.`);
+    await expect(result).rejects.toThrow(`This image is ${name}. Convert it to PNG or JPEG first.`);
   });
 });

@@ -21,7 +21,7 @@ export function readImageSize(
   const pixels = size.width * size.height;
   if (pixels > mostPixels) {
     throw new ImageError(
-      `This picture has ${size.width}×${size.height} = ${pixels} pixels; send at most ${mostPixels}: make it smaller first.`,
+      `This image has ${size.width}×${size.height} = ${pixels} pixels, and the limit is ${mostPixels}. Make it smaller first.`,
     );
   }
   return size;
@@ -34,7 +34,7 @@ function sizeOf(bytes: Uint8Array): { readonly width: number; readonly height: n
 }
 
 function unread(bytes: Uint8Array): ImageError {
-  return new ImageError(`This picture is ${formatOf(bytes)}; convert it to PNG or JPEG first.`);
+  return new ImageError(`This image is ${formatOf(bytes)}. Convert it to PNG or JPEG first.`);
 }
 
 function formatOf(bytes: Uint8Array): string {

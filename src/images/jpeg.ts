@@ -96,5 +96,5 @@ export function readJpegSize(bytes: Uint8Array): { width: number; height: number
 }
 
 function broken(what: string, cause?: unknown): ImageError {
-  return new ImageError(`The JPEG is broken: ${what}. Save or download the picture again.`, { cause });
+  return new ImageError(`The JPEG is broken: ${what}. Save or download the image again.`, { cause });
 }

@@ -117,7 +117,7 @@ describe("toOpenAI and fromOpenAI", () => {
     [
       "a web address",
       withPart({ type: "image_url", image_url: { url: "https://x.org/a.png" } }),
-      "messages[0].content[1].image_url.url: this is a web address, and nothing is downloaded: embed",
+      "messages[0].content[1].image_url.url: this is a web address, and Saccade downloads nothing: embed",
     ],
     [
       "a path",
@@ -127,7 +127,7 @@ describe("toOpenAI and fromOpenAI", () => {
     [
       "picture bytes that are none",
       withPart({ type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } }),
-      "messages[0].content[1].image_url.url: This picture is of an unknown format",
+      "messages[0].content[1].image_url.url: This image is of an unknown format",
     ],
     [
       "a tool call of another type",

@@ -157,7 +157,7 @@ export async function readDataUri(url: string, mostPixels?: number): Promise<Ima
 /** The file in a data URI. */
 export function dataUriBytes(url: string): Uint8Array<ArrayBuffer> {
   if (/^https?:/i.test(url)) {
-    throw new DataError("this is a web address, and nothing is downloaded: embed the picture as a data URI.");
+    throw new DataError("this is a web address, and Saccade downloads nothing: embed the image as a data URI.");
   }
   const comma = url.indexOf(",");
   if (comma < 0 || comma > MAX_URI_HEAD || !/^data:[^,]*;base64$/i.test(url.slice(0, comma))) {

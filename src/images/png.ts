@@ -252,5 +252,5 @@ function overWhite(value: number, alpha: number): number {
 }
 
 function broken(what: string, cause?: unknown): ImageError {
-  return new ImageError(`The PNG is broken: ${what}. Save or download the picture again.`, { cause });
+  return new ImageError(`The PNG is broken: ${what}. Save or download the image again.`, { cause });
 }

@@ -14,7 +14,7 @@ export type HalfBlockOptions = {
 export function halfBlocks(image: Image, options: HalfBlockOptions): string {
   const { columns, truecolor = true } = options;
   if (!Number.isInteger(columns) || columns < 1) {
-    throw new ConfigError(`A picture needs at least 1 column of text, not ${columns}.`);
+    throw new ConfigError(`An image needs at least 1 column of text, got ${columns}.`);
   }
   const width = Math.min(columns, image.width);
   const height = Math.max(1, Math.round((image.height * width) / image.width));

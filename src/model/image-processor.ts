@@ -140,7 +140,7 @@ export class ImageProcessor {
     const width = { uint8: 1, bfloat16: 2, float32: 4 }[dtype];
     if (time !== 1 || gridH % mergeSize !== 0 || gridW % mergeSize !== 0 || data.byteLength !== count * width) {
       throw new ImageError(
-        `A processed picture of ${time} × ${gridH} × ${gridW} patches in ${dtype} has ${data.byteLength} bytes; this model takes ` +
+        `A processed image of ${time} × ${gridH} × ${gridW} patches in ${dtype} has ${data.byteLength} bytes; this model takes ` +
           `stills of whole ${mergeSize} × ${mergeSize} blocks, ${row} numbers a patch. Render it with this model's processor.`,
       );
     }

@@ -72,7 +72,7 @@ export class Renderer {
     const imageToken = [...special].find(([, id]) => id === parts.ids.imageToken)?.[0];
     if (imageToken === undefined) {
       throw new ConfigError(
-        `config.json says that pictures are token ${parts.ids.imageToken}, which is no special token of the tokenizer: ` +
+        `config.json says that images are token ${parts.ids.imageToken}, which is not a special token of the tokenizer: ` +
           "config.json and tokenizer.json must come from the same model.",
       );
     }
@@ -203,7 +203,7 @@ export class Renderer {
     if (places !== images.length) {
       throw new DataError(
         `The chat template made ${places} places for ${images.length} pictures. It must write ${this.#imageToken} once ` +
-          "for each picture: use the template of a vision-language model.",
+          "for each image: use the template of a vision-language model.",
       );
     }
     return { ids: Int32Array.from(ids), images: spans };

@@ -123,7 +123,7 @@ export class TokenLedger {
     const cut = touched.find((image) => image.start < start || image.start + image.length > end);
     if (cut !== undefined) {
       throw new DataError(
-        `Ids ${start}..${end - 1} cut the picture at ${cut.start}; choose a span that holds it whole.`,
+        `Ids ${start}..${end - 1} cut the image at ${cut.start}; choose a span that contains all of it.`,
       );
     }
     return {
@@ -188,7 +188,7 @@ export class TokenLedger {
       end = span.start + span.length;
       if (!whole || end > ids.length || ids.subarray(span.start, end).some((id) => id !== imageToken)) {
         throw new DataError(
-          `The picture at ids ${span.start}..${end - 1} does not stand on ${span.length} placeholders of its own; ` +
+          `The image at ids ${span.start}..${end - 1} does not have its own ${span.length} placeholders; ` +
             "the renderer and the model do not belong together.",
         );
       }

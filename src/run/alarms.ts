@@ -129,7 +129,7 @@ const blind: Finder = ({ sight }) => {
       kind: "blind",
       level: "stop",
       step,
-      message: `${mismatches} frames were not the same picture when drawn, sampled and trained.`,
+      message: `${mismatches} frames differed between rendering, sampling and training.`,
       advice:
         "Stop: the model learns from pictures it did not see. Check the renderer and image processor of this engine.",
     };

@@ -159,7 +159,7 @@ describe("a damaged checkpoint", () => {
       expect(await store.latest()).toMatchObject({ step: 10, note: expect.stringContaining("latest.json is damaged") });
       await rm(join(folder, "step-10"), { recursive: true });
       await writeFile(join(folder, "latest.json"), '{"step":10}');
-      expect(await store.latest()).toMatchObject({ step: 9, note: expect.stringContaining("is not there") });
+      expect(await store.latest()).toMatchObject({ step: 9, note: expect.stringContaining("is missing") });
     });
   });
 

@@ -126,7 +126,7 @@ export class CheckpointStore {
     const from = typeof pointer === "string" ? Number.POSITIVE_INFINITY : (pointer.step as number);
     const tries = [...steps.filter((step) => step <= from).reverse(), ...steps.filter((step) => step > from)];
     if (typeof pointer !== "string" && !steps.includes(from))
-      note = `step-${from}, which latest.json names, is not there`;
+      note = `step-${from}, which latest.json names, is missing`;
     for (const step of tries) {
       const found = await this.#check(step);
       if (typeof found === "string") note += `${note && "; "}step-${step}: ${found}`;

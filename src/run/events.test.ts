@@ -98,13 +98,13 @@ describe("the reader", () => {
       expect(events.map(({ step }) => step)).toEqual([1, 2]);
       expect(missing).toHaveLength(7);
       expect(missing.join("\n")).toContain("3 more damaged lines");
-      expect(missing.join("\n")).toContain("is no event");
+      expect(missing.join("\n")).toContain("is not an event");
     });
   });
 
   test("says when there is no file", async () => {
     await withFolder(async (folder) => {
-      expect(await loadEvents(folder)).toEqual({ events: [], missing: ["events.jsonl is not there."] });
+      expect(await loadEvents(folder)).toEqual({ events: [], missing: ["events.jsonl is missing."] });
     });
   });
 

@@ -90,7 +90,7 @@ export async function* readEvents(
 ): AsyncGenerator<PlacedEvent, void, void> {
   for await (const { value, start, end } of readLines(join(runPath, EVENTS_FILE), missing, from)) {
     const event = asEvent(value);
-    if (event === undefined) missing.push(`${EVENTS_FILE}: the line at byte ${start} is no event; it is left out.`);
+    if (event === undefined) missing.push(`${EVENTS_FILE}: the line at byte ${start} is not an event; it is skipped.`);
     else yield { event, start, end };
   }
 }

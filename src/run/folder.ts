@@ -106,9 +106,9 @@ export class RunFolder {
     await removeLeftovers(path);
     if (problem !== undefined) {
       await rename(join(path, MANIFEST_FILE), join(path, `${MANIFEST_FILE}.damaged`));
-      notes.push(`${problem} It was set aside as ${MANIFEST_FILE}.damaged and written anew from this configuration.`);
+      notes.push(`${problem} It was renamed to ${MANIFEST_FILE}.damaged and written again from this configuration.`);
     } else if (resumed && before === undefined) {
-      notes.push(`${MANIFEST_FILE} was not there; it was written anew from this configuration.`);
+      notes.push(`${MANIFEST_FILE} was missing; it was written again from this configuration.`);
     }
     const changed = before === undefined ? [] : differences(before.config, options.config);
     for (const { key, before: a, after: b } of changed) {

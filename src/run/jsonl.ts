@@ -226,7 +226,7 @@ async function openToRead(path: string, missing: string[]): Promise<FileHandle |
     return await open(path, "r");
   } catch (error) {
     if (!isMissing(error)) throw error;
-    missing.push(`${basename(path)} is not there.`);
+    missing.push(`${basename(path)} is missing.`);
     return undefined;
   }
 }

@@ -300,7 +300,7 @@ export async function readTrajectories(
   const path = stepPath(join(runPath, TRAJECTORIES_FOLDER), step);
   for await (const { value, start } of readLines(path, missing)) {
     const record = asRecord(value);
-    if (record === undefined) missing.push(`step-${step}.jsonl: the line at byte ${start} is no trajectory.`);
+    if (record === undefined) missing.push(`step-${step}.jsonl: the line at byte ${start} is not a trajectory.`);
     else rows.set(JSON.stringify([record.split, record.temperature, record.id]), record);
   }
   return [...rows.values()];

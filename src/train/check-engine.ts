@@ -49,7 +49,7 @@ export function checkEngine(recipe: Recipe, can: Capabilities, name: string): vo
   }
   if (recipe.warmStart !== undefined && learns && !can.freshOptimizer)
     refuse(
-      "can't start its optimizer anew between warm start and reinforcement learning",
+      "can't reset its optimizer between warm start and reinforcement learning",
       "set steps to 0, or leave warmStart out",
     );
   if (can.weights === "inPlace" && recipe.maxStaleness > 0 && recipe.correction === undefined)

@@ -45,7 +45,9 @@ const LEFT_OUT = ["optimizer.safetensors"];
 /** Refuses what no hub would take, before anything is made or sent. */
 export function checkUpload(repo: string, token = process.env.HF_TOKEN ?? ""): void {
   if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) {
-    throw new ConfigError(`"${repo}" is no repository: write <user or organization>/<name>, for example me/my-agent.`);
+    throw new ConfigError(
+      `"${repo}" is not a repository: write <user or organization>/<name>, for example me/my-agent.`,
+    );
   }
   if (!token.startsWith("hf_")) {
     throw new ConfigError(

@@ -112,7 +112,7 @@ export class RunView {
     const fresh: PlacedEvent[] = [];
     const before = this.#position;
     if (size === 0) {
-      this.#tail = [`${EVENTS_FILE} is not there or empty.`];
+      this.#tail = [`${EVENTS_FILE} is missing or empty.`];
       return fresh;
     }
     const missing: string[] = [];

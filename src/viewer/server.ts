@@ -75,7 +75,7 @@ type Context = {
 async function serve(request: HttpRequest, { state, files, guard, cookie }: Context): Promise<Response> {
   const { pathname, searchParams: query } = new URL(request.url);
   const segments = segmentsOf(pathname);
-  if (segments === undefined) throw new HttpError(400, "This is no address of the viewer.");
+  if (segments === undefined) throw new HttpError(400, "The viewer has no such address.");
   const isApi = segments[0] === "api";
   guard.checkSource(request, isApi);
   if (!guard.isKey(keyOf(request, cookie))) {

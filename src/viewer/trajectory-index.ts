@@ -238,7 +238,7 @@ export class TrajectoryIndex {
       const row = rowOf(record);
       if (this.#progress !== undefined) this.#progress.done += end - read;
       read = end;
-      if (row === undefined) missing.push(`step-${step}.jsonl: the line at byte ${start} is no trajectory.`);
+      if (row === undefined) missing.push(`step-${step}.jsonl: the line at byte ${start} is not a trajectory.`);
       else {
         // The zero keeps a search from running over the end of a text.
         const text = Buffer.from(`${searchText(record)}\0`);

@@ -214,8 +214,8 @@ describe("rows of the data set", () => {
 
   test.each([
     ["no answer", { images: [], problem: "?" }, /:1 has no answer/],
-    ["no problem", { answer: "1" }, /:1 is no row of Geometry-3K/],
-    ["no bytes", { images: [{ path: "a.png" }], problem: "?", answer: "1" }, /:1: a picture has no bytes/],
+    ["no problem", { answer: "1" }, /:1 is not a row of Geometry-3K/],
+    ["no bytes", { images: [{ path: "a.png" }], problem: "?", answer: "1" }, /:1: an image has no bytes/],
   ])("%s is an error that names the row", async (_, row, problem) => {
     const file = join(folder, `${_}.jsonl`);
     writeFileSync(file, `${JSON.stringify(row)}\n`);

@@ -235,7 +235,7 @@ async function filed({ value, where }: Row, given: Options): Promise<Asked> {
   }
   if (typeof problem !== "string" || !Array.isArray(images)) {
     throw new DataError(
-      `${where} is no row of Geometry-3K: it needs \`images\`, \`problem\` and \`answer\`, or \`prompt\`.`,
+      `${where} is not a row of Geometry-3K: it needs \`images\`, \`problem\` and \`answer\`, or \`prompt\`.`,
     );
   }
   const pictures = await Promise.all(images.map((entry) => pictureOf(entry, where)));
@@ -257,6 +257,6 @@ function textIn(value: Json | undefined): string | undefined {
 async function pictureOf(entry: Json, where: string): Promise<Image> {
   const bytes = isJsonObject(entry) ? entry.bytes : entry;
   if (typeof bytes !== "string")
-    throw new DataError(`${where}: a picture has no bytes; store the data set with its pictures in it.`);
+    throw new DataError(`${where}: an image has no bytes; store the data set with its images in it.`);
   return decodeImage(Buffer.from(bytes, "base64"));
 }

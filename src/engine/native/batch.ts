@@ -103,7 +103,7 @@ export function checkInput({ ids, images }: ModelInput, { config }: ModelRef): v
     for (; at < end; at++) {
       const id = ids[at] as number;
       if (id === config.ids.imageToken)
-        throw new DataError(`Id ${at} is a picture's placeholder, but no picture lies there.`);
+        throw new DataError(`Id ${at} is an image placeholder, but there is no image at that position.`);
       if (!(id >= 0 && id < vocabSize))
         throw new DataError(`Id ${id} at ${at} is outside the vocabulary of ${vocabSize}.`);
     }
@@ -111,13 +111,13 @@ export function checkInput({ ids, images }: ModelInput, { config }: ModelRef): v
   for (const { start, length } of images) {
     if (start < at || start + length > ids.length || length < 1) {
       throw new DataError(
-        `A picture at ${start}, ${length} ids long, does not fit: pictures must ascend and lie inside the ${ids.length} ids.`,
+        `The image at ${start}, ${length} ids long, does not fit: images must be in ascending order and inside the ${ids.length} ids.`,
       );
     }
     text(start);
     for (; at < start + length; at++) {
       if (ids[at] !== config.ids.imageToken)
-        throw new DataError(`Id ${at} lies inside a picture and must be its placeholder.`);
+        throw new DataError(`Id ${at} is inside an image and must be its placeholder.`);
     }
   }
   text(ids.length);
@@ -132,7 +132,7 @@ export function checkSpan(
   const tokens = (frame.gridH * frame.gridW) / config.vision.mergeSize ** 2;
   if (tokens === length) return;
   throw new DataError(
-    `A picture has ${tokens} tokens, but ${length} placeholders stand for it. Render it with this model's processor.`,
+    `An image has ${tokens} tokens but ${length} placeholders. Render it with the processor of this model.`,
   );
 }
 

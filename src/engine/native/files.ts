@@ -106,7 +106,7 @@ export async function restoreModel(
     await readBase(fresh, folder, model.config);
     const head = fresh.find(VALUE_HEAD) && fresh.view(VALUE_HEAD);
     if (head !== undefined && !(await readValueHead(head, folder))) {
-      throw new DataError(`There is no value head beside ${folder}: it is not a critic's checkpoint.`);
+      throw new DataError(`There is no value head next to ${folder}: it is not the checkpoint of a critic.`);
     }
   }
   const optimizer = new Optimizer(models.kernels, fresh);

@@ -206,7 +206,7 @@ export class Frames {
     const { width, height } = image;
     if (width * height > MAX_PIXELS) {
       throw new ImageError(
-        `A ${width}×${height} picture is too large for the embedded engine, which takes up to ${MAX_PIXELS} pixels. Make it smaller first.`,
+        `A ${width}×${height} image is too large for the native engine, which takes up to ${MAX_PIXELS} pixels. Make it smaller first.`,
       );
     }
     const key = `${folder}:${nameOf(picture)}`;

@@ -405,12 +405,12 @@ describe("bad input ends in an error that says what to do, and the engine lives 
     ["an id outside the vocabulary", /outside the vocabulary/, () => ({ ids: Int32Array.of(1, 9999), images: [] })],
     [
       "a placeholder without a picture",
-      /no picture/,
+      /there is no image/,
       () => ({ ids: Int32Array.of(1, model.config.ids.imageToken), images: [] }),
     ],
     [
       "a picture with the wrong number of placeholders",
-      /has 4 tokens, but 1/,
+      /has 4 tokens but 1/,
       () => {
         const { ids, images } = new Growing(model.config).show(images32()).input();
         return { ids, images: [{ ...images[0]!, image: new Image(64, 64, new Uint8Array(64 * 64 * 3)) }] };

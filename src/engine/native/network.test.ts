@@ -348,7 +348,7 @@ describe("bad input", () => {
   test("ids outside the vocabulary, contexts that are too long and pictures that do not fit are refused with what to do", () => {
     expect(() => forward([1, 61])).toThrow(/outside the vocabulary of 61.*tokenizer/);
     expect(() => forward(new Array<number>(513).fill(1))).toThrow(/longer than the model's context of 512/);
-    expect(() => forward([1, 2], [{ start: 0, image: 0 }])).toThrow(/picture 0/);
+    expect(() => forward([1, 2], [{ start: 0, image: 0 }])).toThrow(/image 0/);
     expect(() => network.encode(tape(), [{ gridH: 3, gridW: 2, patches: new Float32Array(6 * 96) }])).toThrow(
       /blocks of 2/,
     );

@@ -208,12 +208,12 @@ export class Network {
         const image = batch.images[span.image];
         const first = encoded?.starts[span.image];
         if (image === undefined || first === undefined) {
-          throw new EngineError(`A sequence shows picture ${span.image}, but the batch has ${batch.images.length}.`);
+          throw new EngineError(`A sequence shows image ${span.image}, but the batch has ${batch.images.length}.`);
         }
         const tokens = (image.gridH * image.gridW) / merge ** 2;
         if (span.start + tokens > length) {
           throw new EngineError(
-            `A picture of ${tokens} tokens does not fit at ${span.start} in a sequence of ${length} ids.`,
+            `An image of ${tokens} tokens does not fit at ${span.start} in a sequence of ${length} ids.`,
           );
         }
         for (let t = 0; t < tokens; t++) {

@@ -95,7 +95,7 @@ export class VisionTower {
       const count = gridH * gridW;
       if (gridH % merge !== 0 || gridW % merge !== 0 || patches.length !== count * this.#patchEmbed.in) {
         throw new EngineError(
-          `A picture of ${gridH}×${gridW} patches must divide into blocks of ${merge} and bring ${this.#patchEmbed.in} numbers for each patch.`,
+          `An image of ${gridH}×${gridW} patches must divide into blocks of ${merge} and have ${this.#patchEmbed.in} numbers for each patch.`,
         );
       }
       this.#rotary.fill(cos.subarray((start * headDim) / 2), sin.subarray((start * headDim) / 2), gridH, gridW, merge);

@@ -97,9 +97,7 @@ export class TinkerEngine implements Engine {
   async learner(spec: LearnerSpec): Promise<Learner> {
     if (spec.head === "value") throw new ConfigError("Tinker has no critic: leave critic out.");
     if (spec.freeze === "language" || (spec.freeze === "vision" && spec.lora === undefined))
-      throw new ConfigError(
-        "Tinker freezes nothing but what lies outside its adapters: leave freeze out, or set lora.",
-      );
+      throw new ConfigError("Tinker freezes only what is outside its adapters: leave freeze out, or set lora.");
     const { ttlSeconds } = this.#settings;
     const saving: SaveOptions = ttlSeconds === undefined ? {} : { ttl_seconds: ttlSeconds };
     const learner = await TinkerLearner.open(this.#server, spec, saving);

@@ -157,7 +157,9 @@ export class TinkerLearner implements Learner {
   async freshOptimizer(): Promise<void> {
     if (this.#fresh) return;
     if (this.#server.form === "json")
-      throw new EngineError("This server always loads optimizer state with weights: its optimizer can't start anew.");
+      throw new EngineError(
+        "This server always loads optimizer state with the weights, so its optimizer can't be reset.",
+      );
     await this.#run(
       async () => {
         this.#fresh = true;

@@ -91,12 +91,10 @@ export class VllmEngine implements Engine {
   async learner(spec: LearnerSpec): Promise<Learner> {
     if (spec.head === "value") return this.#learner.learner(spec);
     if (spec.lora !== undefined && spec.freeze !== "vision") {
-      throw new ConfigError(
-        'vLLM serves adapters of the language part, and leaves the vision part\'s out: set freeze to "vision" beside lora.',
-      );
+      throw new ConfigError('vLLM serves adapters of the language part only: with lora, also set freeze to "vision".');
     }
     if (spec.lora !== undefined && this.#settings.transfer !== undefined) {
-      throw new ConfigError("Adapters go through files: leave transfer out beside lora.");
+      throw new ConfigError("Adapters are exchanged as files: with lora, leave transfer out.");
     }
     const inner = await this.#learner.learner(spec);
     const exchange = await this.#exchange();

@@ -102,7 +102,7 @@ export async function findVllm(python: string): Promise<VllmInstall> {
     const { stdout } = await promisify(execFile)(python, ["-c", PROBE]);
     found = JSON.parse(stdout) as typeof found;
   } catch (error) {
-    throw new EngineError(`${python} is no Python that runs: ${errorMessage(error).split("\n")[0]}`);
+    throw new EngineError(`${python} is not a working Python: ${errorMessage(error).split("\n")[0]}`);
   }
   const version = found.vllm ?? found.cpu;
   if (version === null) {

@@ -75,7 +75,7 @@ class Films implements FilmSource {
     this.#labels = new Map([...this.#labels].filter(([id]) => existsSync(join(frames, id))));
     if (this.#labels.size === 0) {
       throw new ConfigError(
-        `There are no frames in ${frames}: take them out of the videos, for example with ` +
+        `There are no frames in ${frames}: extract them from the videos, for example with ` +
           "`mkdir -p frames/ID && ffmpeg -i ID.webm frames/ID/%05d.jpg`.",
       );
     }

@@ -90,9 +90,7 @@ class Folder implements ImageSource {
   #list(): readonly string[] {
     this.#names ??= filesIn(this.#root, [".png", ".jpg", ".jpeg"]);
     if (this.#names.length === 0) {
-      throw new ConfigError(
-        `There is no picture in ${this.#root}: put PNG or JPEG files there, or leave "folder" out.`,
-      );
+      throw new ConfigError(`There is no image in ${this.#root}: put PNG or JPEG files there, or leave "folder" out.`);
     }
     return this.#names;
   }
