@@ -1,11 +1,13 @@
 /** `saccade run`: what can be done with a finished or running run. */
 import { Command } from "commander";
+import { exportCommand } from "./export.ts";
 import { packCommand } from "./pack.ts";
 import { plotCommand } from "./plot.ts";
 import { uploadCommand } from "./upload.ts";
 
 export function runCommand(): Command {
-  const run = new Command("run").description("plot a run, pack it into one page, upload its model");
-  for (const command of [plotCommand(), packCommand(), uploadCommand()]) run.addCommand(command.exitOverride());
+  const run = new Command("run").description("plot or export a run, pack it into one page, upload its model");
+  for (const command of [plotCommand(), exportCommand(), packCommand(), uploadCommand()])
+    run.addCommand(command.exitOverride());
   return run;
 }

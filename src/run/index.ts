@@ -10,3 +10,8 @@ export { isLocked } from "./lock.ts";
 export * from "./manifest.ts";
 export * from "./metrics.ts";
 export * from "./trajectories.ts";
+export { Follower, LiveTrackers } from "./trackers/follow.ts";
+export { openTrackers, trackerSchema } from "./trackers/open.ts";
+export { metricTable, toCsv, toParquet } from "./trackers/table.ts";
+export { TensorBoardTracker } from "./trackers/tensorboard.ts";
+export type { Tracked, TrackedRun, TrackedValue, Tracker } from "./trackers/tracker.ts";

@@ -103,7 +103,7 @@ export class Follower {
   }
 
   #signal(): AbortSignal {
-    return AbortSignal.timeout(this.#options.timeoutMs ?? 10_000);
+    return AbortSignal.timeout(this.#options.timeoutMs ?? 20_000);
   }
 }
 

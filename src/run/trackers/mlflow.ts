@@ -13,7 +13,7 @@ const MAX_PARAMS = 100;
 const MAX_PARAM_LENGTH = 6_000;
 const MAX_TAG_LENGTH = 5_000;
 /** Milliseconds for the calls of `open`. */
-const OPEN_MS = 10_000;
+const OPEN_MS = 20_000;
 const ARTIFACTS = "mlflow-artifacts:";
 
 export type MlflowOptions = { readonly url: string; readonly experiment?: string };
