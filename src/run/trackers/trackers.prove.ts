@@ -28,7 +28,11 @@ beforeAll(async () => {
   url = `http://127.0.0.1:${port}`;
   const store = ["--backend-store-uri", `sqlite:///${root}/mlflow.db`, "--artifacts-destination", join(root, "files")];
   const args = ["-m", "mlflow", "server", "--host", "127.0.0.1", "--port", String(port), "--workers", "1", ...store];
-  server = spawn(python, args, { stdio: "inherit", env: { ...process.env, MLFLOW_DISABLE_TELEMETRY: "true" } });
+  server = spawn(python, args, {
+    stdio: "inherit",
+    detached: true,
+    env: { ...process.env, MLFLOW_DISABLE_TELEMETRY: "true" },
+  });
   for (let tries = 0; tries < 300; tries++) {
     if (
       await fetch(`${url}/health`).then(
@@ -42,7 +46,8 @@ beforeAll(async () => {
   throw new Error("MLflow did not start.");
 });
 afterAll(async () => {
-  server?.kill();
+  // MLflow starts helpers of its own: its whole process group ends.
+  if (server?.pid !== undefined) process.kill(-server.pid);
   await rm(root, { recursive: true, force: true });
 });
 
