@@ -37,6 +37,7 @@ export const MAY_CHANGE = [
   "checkpoint",
   "rollout",
   "log",
+  "trackers",
   "hub",
   "engine",
 ] as const;

@@ -20,9 +20,9 @@ export class Journal {
     this.#onEvent = onEvent;
   }
 
-  log(kind: EventKind, step: number, metrics: Metrics, spans: NonNullable<RunEvent["spans"]> = []): void {
+  log(kind: EventKind, step: number, metrics: Metrics, more: Pick<RunEvent, "spans" | "data"> = {}): void {
     const stored = kind === "train" ? this.#run.counts : {};
-    const event = this.#tell(this.#run.log(kind, step, { ...metrics, ...stored }, spans.length > 0 ? { spans } : {}));
+    const event = this.#tell(this.#run.log(kind, step, { ...metrics, ...stored }, more));
     const lost = this.#run.lossNote();
     if (lost !== undefined) this.note(lost, step);
     for (const alarm of this.#alarms.see(event)) {

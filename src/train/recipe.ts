@@ -12,6 +12,7 @@ import { LABELS } from "../envs/demos.ts";
 import { PRESET_NAMES } from "../model/presets.ts";
 import { modelShape } from "../model/shape.ts";
 import { JUDGE_TIMEOUT_MS, type Judge } from "../rollout/judge.ts";
+import { trackerSchema } from "../run/trackers/open.ts";
 import { recipeProblems } from "./recipe-errors.ts";
 import { getEstimator, type Named, resolveFilter, resolveLoss } from "./registry.ts";
 
@@ -358,6 +359,12 @@ export const recipeSchema = z.strictObject({
     })
     .optional()
     .describe("Upload checkpoints to the Hugging Face hub. The environment variable HF_TOKEN is the key."),
+  trackers: z
+    .array(trackerSchema)
+    .default([])
+    .describe(
+      'Dashboards that the run also reports to: `"tensorboard"` (event files in the run folder), or `{ name: "mlflow", url, experiment }`.',
+    ),
   log: z
     .strictObject({
       frameBudgetMB: z.number().positive().default(256).describe("Space for frames, in MB."),

@@ -1,5 +1,6 @@
 /** What a step of reinforcement learning logs. */
 import type { PlayedGroup } from "../rollout/groups.ts";
+import type { Trajectory } from "../rollout/trajectory.ts";
 import type { Clock } from "./clock.ts";
 import { measureEpisodes, measureGroups, measureStaleness } from "./measure.ts";
 import type { UpdateReport } from "./update.ts";
@@ -30,4 +31,14 @@ export function stepMetrics(
     "speed/episodes": trajectories.length / seconds,
     ...clock.times(),
   };
+}
+
+/** How many episodes got each reward, for histograms. Rounded, so that nearly equal sums are one entry. */
+export function rewardCounts(trajectories: readonly Trajectory[]): [reward: number, count: number][] {
+  const counts = new Map<number, number>();
+  for (const { reward } of trajectories) {
+    const rounded = Math.round(reward * 1e4) / 1e4;
+    counts.set(rounded, (counts.get(rounded) ?? 0) + 1);
+  }
+  return [...counts].sort(([a], [b]) => a - b);
 }

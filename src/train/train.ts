@@ -5,6 +5,8 @@ import { checkEngineConfig, nameOfEngine, openEngine } from "../engine/registry.
 import { EnvHost } from "../rollout/hosts.ts";
 import type { Metrics, RunEvent } from "../run/events.ts";
 import { openRun } from "../run/folder.ts";
+import { LiveTrackers } from "../run/trackers/follow.ts";
+import { openTrackers } from "../run/trackers/open.ts";
 import { checkEngine } from "./check-engine.ts";
 import { checkRecipe } from "./check-recipe.ts";
 import { checkContinuation, runName } from "./continue.ts";
@@ -70,6 +72,13 @@ async function attempt(given: TrainOptions, note?: string): Promise<TrainResult>
   const host = new EnvHost(recipe.rollout.workers);
   let engine = options.engine;
   let trainer: Trainer | undefined;
+  const live = openTrackers(recipe.trackers);
+  const trackers = live.length > 0 ? new LiveTrackers(run.path, live, (problem) => trainer?.say(problem)) : undefined;
+  const endTrackers = async (status: "finished" | "stopped" | "failed") => {
+    if (trackers === undefined) return;
+    await run.events.flush();
+    await trackers.close(status);
+  };
   try {
     engine ??= await openEngine(recipe.engine);
     checkEngine(recipe, engine.capabilities, nameOfEngine(recipe.engine));
@@ -84,9 +93,12 @@ async function attempt(given: TrainOptions, note?: string): Promise<TrainResult>
       if (bill) trainer?.say(billed("This process used", bill.used(), bill));
     });
     const model = await trainer.modelPath();
-    await run.close(finished ? "finished" : "stopped");
+    const status = finished ? "finished" : "stopped";
+    await endTrackers(status);
+    await run.close(status);
     return { folder: run.path, finished, step: trainer.progress.step, model };
   } catch (error) {
+    await endTrackers("failed").catch(() => {}); // the run's own error is the one to tell
     await run.close("failed", error instanceof Error ? error.message : String(error));
     throw error;
   } finally {

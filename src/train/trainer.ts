@@ -29,7 +29,7 @@ import type { Progress } from "./progress.ts";
 import type { Reference } from "./reference.ts";
 import { groupRequest, RequestQueue } from "./requests.ts";
 import { Saver } from "./saver.ts";
-import { stepMetrics } from "./step-metrics.ts";
+import { rewardCounts, stepMetrics } from "./step-metrics.ts";
 import type { TrainOptions } from "./train.ts";
 import { MAX_SKIPPED, type UpdateReport, update } from "./update.ts";
 import { warmStart } from "./warm-start.ts";
@@ -346,7 +346,8 @@ export class Trainer {
     const own = await onStep?.({ step: this.progress.step, metrics, policy: this.#learners.policy });
     for (const [name, value] of Object.entries(own ?? {})) metrics[`custom/${name}`] = value;
     this.#noteJudge(trajectories);
-    this.#log("train", metrics, [...lanes.spans, ...clock.spans()]);
+    const spans = [...lanes.spans, ...clock.spans()];
+    this.#log("train", metrics, { spans, data: { rewards: rewardCounts(trajectories) } });
     this.#keep("train", episodesOf(groups), 16, ({ id }) => {
       const credit = report.credit.get(id);
       return credit && { credit };
@@ -446,8 +447,8 @@ export class Trainer {
     this.#meet(failed, `the sight probe at step ${this.progress.step}`);
   }
 
-  #log(kind: EventKind, metrics: Metrics, spans?: NonNullable<RunEvent["spans"]>): void {
-    this.#journal.log(kind, this.#globalStep, metrics, spans);
+  #log(kind: EventKind, metrics: Metrics, more?: Pick<RunEvent, "spans" | "data">): void {
+    this.#journal.log(kind, this.#globalStep, metrics, more);
   }
 
   #save(groups = this.progress.groups): Promise<void> {
