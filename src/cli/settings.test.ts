@@ -52,7 +52,10 @@ describe("--set", () => {
     ["optimizer.learningrate=3", /--set optimizer\.learningrate=3: .*did you mean "learningRate"\?/],
     ["evaluate.evry=3", /--set evaluate\.evry=3: .*did you mean "every"\?/],
     ["zzzzzzzz=3", /--set zzzzzzzz=3: there is no such field; the fields are name, seed, model, /],
-    ["model.preset=nono", /--set model\.preset="nono": expected one of nano, micro, mini; did you mean "nano"\?/],
+    [
+      "model.preset=nono",
+      /--set model\.preset="nono": expected one of nano, quickstart, micro, mini; did you mean "nano"\?/,
+    ],
     ["model.presett=nano", /--set model\.presett="nano": there is no such field; did you mean "preset"\?/],
     ["advantage.name=3", /--set advantage\.name=3: .*expected string/],
     ["turns=splt", /--set turns="splt": expected one of joined, split; did you mean "split"\?/],
