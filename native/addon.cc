@@ -6,7 +6,18 @@
 
 namespace generic { void fill(napi_env env, napi_value to); }
 #if SACCADE_WITH_AVX2
+#include <cpuid.h>
 namespace avx2 { void fill(napi_env env, napi_value to); }
+
+/** Processor and operating system do AVX2 and fused multiply-adds. (__builtin_cpu_supports needs a variable that zig does not link into libraries.) */
+static bool has_avx2() {
+  unsigned a, b, c, d, low, high;
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return false;
+  const unsigned wanted = bit_FMA | bit_OSXSAVE | bit_AVX;
+  if ((c & wanted) != wanted) return false;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2);
+}
 #endif
 
 static void add(napi_env env, napi_value exports, const char* name, void (*fill)(napi_env, napi_value)) {
@@ -52,7 +63,7 @@ NAPI_MODULE_INIT() {
   add_crew(env, exports);
   add(env, exports, "generic", generic::fill);
 #if SACCADE_WITH_AVX2
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) add(env, exports, "avx2", avx2::fill);
+  if (has_avx2()) add(env, exports, "avx2", avx2::fill);
 #endif
   return exports;
 }

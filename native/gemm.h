@@ -10,13 +10,13 @@
 namespace SACCADE_ISA {
 
 // A register tile: 6×16 fills the 16 registers of AVX2; NEON has 32 of half the width; plain SSE2 holds a third. WebAssembly compiles to 16 registers of
-// half the width on x64, and a product that is not fused takes one more.
+// half the width on x64, and a product that is not fused takes one more: 5×8.
 constexpr Size kPanel = 16;
 #if SACCADE_AVX2 || defined(__aarch64__)
 constexpr int kRows = 6;
 constexpr Size kColumns = kPanel;
 #elif __wasm__
-constexpr int kRows = 4;
+constexpr int kRows = 5;
 constexpr Size kColumns = 8;
 #else
 constexpr int kRows = 3;

@@ -57,6 +57,8 @@ export function trainCommand(): Command {
 }
 
 async function runTrain(name: string, flags: Flags): Promise<void> {
+  // The first thing that a first start shows, before anything takes time.
+  if (!flags.dryRun) process.stderr.write(`${name}: reading the recipe, preparing the engine\n`);
   const recipe = await pinModel(loadRecipe(name, withModel(withEngine(parseSettings(flags.set), flags.engine), flags)));
   if (flags.resume && flags.new) throw new ConfigError("Choose one of --resume and --new.");
   checkRecipe(recipe);

@@ -85,7 +85,10 @@ test.skipIf(process.platform === "win32")("a compiler may lie at a path with spa
   expect(await compileKernels()).toEqual({ problem: expect.stringContaining("I am called with -O3") });
 });
 
-test("a build is found again, without a compiler", async ({ skip, onTestFinished }) => {
+test("a build is found again without a compiler, and a prebuilt one is taken where there is none", async ({
+  skip,
+  onTestFinished,
+}) => {
   withoutPrebuilt();
   if (process.platform !== "win32") {
     // What is built does not matter here, so the compiler is told to be quick; the other tests run the fast kernels.
@@ -105,4 +108,13 @@ test("a build is found again, without a compiler", async ({ skip, onTestFinished
   expect(readdirSync(cache)).toHaveLength(1);
   vi.stubEnv("PATH", "");
   expect(await compileKernels()).toEqual({ file: first.file, compiler: "cache", seconds: 0 });
+
+  // The same file as the package's own: taken without a compiler, where nothing was compiled before.
+  const { file } = first;
+  vi.doMock("./prebuilt.ts", () => ({ findPrebuilt: () => ({ file }) }));
+  vi.resetModules();
+  vi.stubEnv("SACCADE_CACHE", join(cache, "empty"));
+  const { chooseKernels: chooseAnew, expectedKernels } = await fresh();
+  expect(expectedKernels()).toMatchObject({ name: "compiled", why: expect.stringContaining("came with the package") });
+  expect((await chooseAnew()).info).toMatchObject({ name: "compiled", compiler: "prebuilt", file });
 });

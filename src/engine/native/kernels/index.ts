@@ -106,7 +106,7 @@ async function choose(tell: (line: string) => void, wanted: Kernels["name"] | un
       `SACCADE_KERNELS=compiled, but there are no compiled kernels for this machine. Install g++ or clang++ (or set CXX), or unset the variable.\n${problem}`,
     );
   tell(
-    `running WebAssembly kernels, about three times slower than compiled ones (${problem.split("\n")[0]}). Install g++ or clang++ to make it faster.`,
+    `running WebAssembly kernels (${problem.split("\n")[0]}). Training takes about three times as long as with compiled ones. Install g++ or clang++ to make it faster.`,
   );
   return wasmChoice(problem);
 }
