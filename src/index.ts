@@ -2,6 +2,7 @@
 import * as core from "./core/index.ts";
 import * as engine from "./engine/index.ts";
 import * as envs from "./envs/index.ts";
+import { shareModule } from "./envs/load.ts";
 import * as evaluate from "./evaluate/index.ts";
 import * as front from "./front-door.ts";
 import * as images from "./images/index.ts";
@@ -16,5 +17,5 @@ export * from "./front-door.ts";
 
 // Worlds and recipes that a user names by path get this copy of everything, whatever copy their own folder has.
 const rooms = { core, images, run, envs, model, engine, rollout, train, viewer, evaluate };
-envs.shareModule("saccade", front);
-for (const [room, module] of Object.entries(rooms)) envs.shareModule(`saccade/${room}`, module);
+shareModule("saccade", front);
+for (const [room, module] of Object.entries(rooms)) shareModule(`saccade/${room}`, module);

@@ -1,11 +1,25 @@
-export * from "./errors.ts";
-export * as exact from "./exact-math.ts";
-export * from "./image.ts";
-export * from "./json.ts";
-export * from "./message.ts";
-export * from "./missing.ts";
-export * from "./model-input.ts";
-export * from "./random-numpy.ts";
-export * from "./random-python.ts";
-export * from "./seed.ts";
-export * from "./words.ts";
+/** What every room builds on: errors, images, messages, seeds and random numbers. */
+import * as exact from "./exact-math.ts";
+
+export { ConfigError, DataError, EnvError, errorMessage, ImageError, SaccadeError } from "./errors.ts";
+export { Image, isImage, MAX_PIXELS } from "./image.ts";
+export { type Awaitable, isJsonObject, type Json, type JsonObject } from "./json.ts";
+export {
+  assistant,
+  type ImagePart,
+  image,
+  imagesOf,
+  type Message,
+  type Part,
+  type Role,
+  type TextPart,
+  type ToolCall,
+  text,
+  textOf,
+  user,
+} from "./message.ts";
+export type { Features, ImageSpan, ModelInput } from "./model-input.ts";
+export { type ChoiceOptions, NumpyRandom } from "./random-numpy.ts";
+export { PythonRandom } from "./random-python.ts";
+export { mixSeed, seedWords } from "./seed.ts";
+export { exact };

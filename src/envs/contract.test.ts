@@ -6,9 +6,10 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import * as core from "../core/index.ts";
 import * as images from "../images/index.ts";
 import * as envs from "./index.ts";
+import { shareModule } from "./load.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "saccade-contract-"));
-beforeAll(() => envs.shareModule("saccade", { ...core, ...images, ...envs }));
+beforeAll(() => shareModule("saccade", { ...core, ...images, ...envs }));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const HEAD = `import { act, bare, Canvas, defineEnv, defineTask, defineTool, defineWorld, image, text, user, z } from "saccade";\n`;

@@ -3,30 +3,71 @@ import { register } from "./registry.ts";
 import { remote } from "./remote.ts";
 
 export { z } from "zod";
-export * from "./action.ts";
-export * from "./args.ts";
-export * from "./decisions.ts";
-export * from "./define.ts";
-export * from "./demos.ts";
-export * from "./env.ts";
-export * from "./jsonl.ts";
-export * from "./load.ts";
-export * from "./plans.ts";
-export * from "./prompt-records.ts";
-export * from "./protocol.ts";
-export * from "./protocols/index.ts";
+export { type Action, type ActionSpec, type ArgSpec, act, bare, stopAction } from "./action.ts";
+export { type Accepted, acceptAction, actionText, type Draws, sampleAction, shorthandLabels } from "./args.ts";
+export {
+  defineEnv,
+  defineWorld,
+  type EnvDefinition,
+  type OptionsSchema,
+  type Preset,
+  type WorldDefinition,
+  type WorldInput,
+} from "./define.ts";
+export {
+  countDemos,
+  type Demo,
+  type DemoPlan,
+  DemoWriter,
+  LABELS,
+  type Labels,
+  type Noise,
+  playDemo,
+  readDemos,
+} from "./demos.ts";
+export {
+  type BuiltinAgent,
+  type Claim,
+  type Env,
+  playedWords,
+  type RewardPart,
+  type Step,
+  type StepInfo,
+  sumRewards,
+} from "./env.ts";
+export { type JsonLine, readJsonLines, writeJsonLines } from "./jsonl.ts";
+export { isPath } from "./load.ts";
+export { type PromptRecord, readRecords, writeRecords } from "./prompt-records.ts";
+export type { FormatReward, ParsedReply, Protocol, Section, Span } from "./protocol.ts";
+export { makeProtocol, type ProtocolName, protocolNames, protocolOptions } from "./protocols/index.ts";
 export { TOOL_FORMS, type ToolForm, writeCall } from "./protocols/tool-text.ts";
-export * from "./python.ts";
-export * from "./registry.ts";
+export { PyFloat, PyTuple, type PyValue, parseLiteral } from "./python.ts";
+export {
+  type Definition,
+  definitionOf,
+  type EnvListing,
+  type EnvOptions,
+  envOptionsSchema,
+  envRows,
+  isWorld,
+  type LazyDefinition,
+  listEnvs,
+  makeEnv,
+  makeWorld,
+  makeWorldEnv,
+  type Options,
+  register,
+} from "./registry.ts";
 export { HttpEnv } from "./remote.ts";
 export { type Row, readRows } from "./rows.ts";
-export * from "./seeds.ts";
-export * from "./sources.ts";
-export * from "./task.ts";
-export * from "./tickets.ts";
-export * from "./tools.ts";
-export * from "./world.ts";
-export * from "./world-env.ts";
-export * from "./world-model/index.ts";
+export type { Source } from "./sources.ts";
+export { defineTask, rowAt, TaskEnv, type TaskInput, type TaskSettings, type Verdict } from "./task.ts";
+export { makeTickets, readTickets, type Ticket, type TicketPlan, writeTickets } from "./tickets.ts";
+export { defineTool, type Tool, type ToolAnswer, type ToolContext, type ToolInput, type ToolOutcome } from "./tools.ts";
+export type { Fact, Observation, ObservationMode, Outcome, PromptStyle, World } from "./world.ts";
+export { grey, type Scorer, WorldEnv, type WorldEnvOptions } from "./world-env.ts";
+export { type WorldModelPay, worldModelScorer } from "./world-model/scorer.ts";
+export { FORMS, type Form } from "./world-model/speak.ts";
+export { type AxisWords, pairsOf, type Things } from "./world-model/view.ts";
 
 register(remote);

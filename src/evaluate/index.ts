@@ -1,6 +1,6 @@
 /** Any model on any environment: presets, results and reports. */
 export { type ChatJudge, type ChatJudgeOptions, chatJudge } from "./chat-judge.ts";
-export * from "./evaluate.ts";
+export { type Evaluation, type EvaluationOptions, type EvaluationPhase, evaluateModel } from "./evaluate.ts";
 export { reportMarkdown } from "./markdown.ts";
 export { type EvalModel, type ModelOptions, openModel, parseModel, type Sampling } from "./models.ts";
 export { type EvaluationPresetName, evaluationPreset, evaluationPresets } from "./presets.ts";

@@ -7,6 +7,7 @@ import { runInNewContext } from "node:vm";
 import { afterAll, describe, expect, test } from "vitest";
 import { ConfigError } from "../core/errors.ts";
 import * as envs from "../envs/index.ts";
+import { shareModule } from "../envs/load.ts";
 import { makeWorldEnv } from "../envs/registry.ts";
 import { tokenAgent } from "./agents.ts";
 import { builtinAgent, scriptedAgent } from "./builtin-agents.ts";
@@ -16,7 +17,7 @@ import { ScriptedSampler, testModel } from "./test-model.ts";
 import type { Trajectory } from "./trajectory.ts";
 
 const seeds = Array.from({ length: 40 }, (_, i) => 1000 + i);
-envs.shareModule("saccade", envs);
+shareModule("saccade", envs);
 const folder = mkdtempSync(join(tmpdir(), "saccade-play-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 const FAULTY = new URL("./test-faulty-env.ts", import.meta.url).pathname;

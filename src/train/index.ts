@@ -1,23 +1,45 @@
 /** Training: recipes, the trainer, and the algorithms they name. */
-export * from "./advantages.ts";
-export * from "./batch.ts";
-export * from "./check-recipe.ts";
+export { biLevelGae, gae, grpo, maxrl, reinforcePlusPlus, rloo, turnGae } from "./advantages.ts";
+export { checkRecipe } from "./check-recipe.ts";
 export { checkSources } from "./check-sources.ts";
 export { chooseRun, MAY_CHANGE } from "./continue.ts";
-export * from "./correction.ts";
-export * from "./filters.ts";
-export * from "./kl.ts";
-export * from "./losses-extra.ts";
+export type { Correction } from "./correction.ts";
+export {
+  type EpisodeGroup,
+  type EpisodeSummary,
+  type Filter,
+  type FilterCounts,
+  type FilterReport,
+  type FilterResult,
+  overLong,
+  rewardVariance,
+  rewardVarianceTopP,
+  zeroVariance,
+} from "./filters.ts";
+export type { LossMaker } from "./losses-extra.ts";
 export { pinModel } from "./model-folder.ts";
-export * from "./recipe.ts";
-export * from "./recipes.ts";
-export * from "./reductions.ts";
-export * from "./registry.ts";
-export * from "./schedule.ts";
-export * from "./sft.ts";
-export * from "./sight.ts";
-export * from "./simulate.ts";
-export * from "./tokens.ts";
-export * from "./train.ts";
+export { defineRecipe, type Recipe, type RecipeInput, recipeConfig, recipeSchema, resolveRecipe } from "./recipe.ts";
+export { loadRecipe, recipeNames } from "./recipes.ts";
+export type { Reduction } from "./reductions.ts";
+export {
+  estimatorNames,
+  filterNames,
+  getEstimator,
+  getFilter,
+  getLoss,
+  getMetric,
+  lossNames,
+  type Metric,
+  metricNames,
+  type Named,
+  registerEstimator,
+  registerFilter,
+  registerLoss,
+  registerMetric,
+} from "./registry.ts";
+export type { Schedule } from "./schedule.ts";
+export { type SequenceLayout, sequencesOf, sftBatch } from "./sft.ts";
+export { costsOfRun, type LoopCosts, type LoopReport, samplersNeeded, simulateLoop } from "./simulate.ts";
+export type { Credit, Estimator, EstimatorOptions, Limit, TokenRow } from "./tokens.ts";
+export { type StepContext, type TrainOptions, type TrainResult, train } from "./train.ts";
 export { warmStartUpdates } from "./warm-start.ts";
-export * from "./whiten.ts";

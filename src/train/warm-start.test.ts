@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import * as core from "../core/index.ts";
 import type { Datum, Learner } from "../engine/engine.ts";
 import * as envs from "../envs/index.ts";
+import { shareModule } from "../envs/load.ts";
 import * as images from "../images/index.ts";
 import { type ChatModel, chatModel, loadChat } from "../model/chat.ts";
 import { createFolder } from "../model/folder.ts";
@@ -117,7 +118,7 @@ test("threads play what the main thread plays: the same ids, weights and picture
 }, 60_000);
 
 test("worlds that were played are closed, on the main thread and on threads, and so is one that was interrupted before it began", async () => {
-  envs.shareModule("saccade", { ...core, ...images, ...envs });
+  shareModule("saccade", { ...core, ...images, ...envs });
   const root = await mkdtemp(join(tmpdir(), "saccade-closed-"));
   const folder = join(root, "model");
   await createFolder(folder, { preset: "nano" });
