@@ -1,6 +1,7 @@
 /** `saccade scale memory`: a figure for every model that can be trained, and what it takes. */
 import { afterEach, expect, test, vi } from "vitest";
-import { scaleCommand } from "./scale.ts";
+import { resolveRecipe } from "../train/index.ts";
+import { recipeMemory, scaleCommand } from "./scale.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -32,4 +33,20 @@ test("adds nothing to what was asked for where that suffices, or where the GPUs 
   const [found] = await memory("Qwen3-VL-2B");
   expect(asked).toEqual({ ...found, needs: [] });
   expect((await memory("Qwen3-VL-2B", "--gpus", "1"))[0]).toMatchObject({ gpus: 1, needs: [] });
+});
+
+test("a recipe with KL has its reference counted under LoRA, too", async () => {
+  const base = {
+    name: "x",
+    model: "Qwen3-VL-2B",
+    envs: [{ env: "frozen_lake" }],
+    steps: 1,
+    optimizer: { learningRate: 1e-3 },
+    engine: "torch",
+    lora: { rank: 8, alpha: 8 },
+  };
+  const without = await recipeMemory(resolveRecipe(base));
+  const withKl = await recipeMemory(resolveRecipe({ ...base, kl: { coefficient: 0.01, as: "loss" } }));
+  expect(without?.parts.reference).toBe(0);
+  expect(withKl?.parts.reference).toBeGreaterThan(2 * 2e9);
 });

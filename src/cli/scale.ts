@@ -206,7 +206,7 @@ export async function recipeMemory(recipe: Recipe): Promise<(Memory & { readonly
     checkpointing: settings.checkpointing ?? false,
     offload: settings.offload ?? false,
     critic: recipe.critic !== undefined,
-    reference: recipe.kl !== undefined && recipe.lora === undefined,
+    reference: recipe.kl !== undefined,
     sampler: settings.samples ? "worker" : "apart",
     staleness: recipe.maxStaleness,
     live: recipe.rollout.live,

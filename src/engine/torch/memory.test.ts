@@ -1,4 +1,5 @@
 /** Memory by calculation: bytes that can be counted by hand, and what each setting does to them. */
+import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { KNOWN_MODELS } from "../../model/known.ts";
 import { modelSize } from "../../model/size.ts";
@@ -35,11 +36,42 @@ describe("memory by calculation", () => {
     expect(offloaded.first).toBeLessThan(of({ gpus: 8 }).first);
   });
 
-  test("the cache holds keys and values of every layer for every live token, up to its limit", () => {
+  test("the cache has a slot for every live episode and one more, as long as the context, up to its limit", () => {
     // 36 layers of 8 heads of 128, keys and values, two bytes each.
-    expect(of({}).parts.cache).toBe(64 * 8192 * 36 * 8 * 128 * 2 * 2);
-    expect(of({ cacheBytes: 1000 }).parts.cache).toBe(1000);
-    expect(of({ sampler: "apart" }).parts).toMatchObject({ cache: 0, sampler: 0 });
+    const token = 36 * 8 * 128 * 2 * 2;
+    expect(of({}).parts.cache).toBe(65 * 8192 * token);
+    expect(of({ contextTokens: 5000 }).parts.cache).toBe(of({}).parts.cache);
+    expect(of({ live: 65 }).parts.cache).toBe(257 * 8192 * token);
+    expect(of({ live: 9999, contextTokens: 1024 }).parts.cache).toBe(513 * 1024 * token);
+    expect(of({ cacheBytes: 10.5 * 8192 * token }).parts.cache).toBe(11 * 8192 * token);
+    expect(of({ sampler: "apart" }).parts.cache).toBe(0);
+  });
+
+  test("the cache never has fewer slots than the worker starts with, nor shorter ones, and each version has its own", async () => {
+    const smallest = of({ live: 1, contextTokens: 16 }).parts.cache;
+    const python = await readFile("python/saccade_torch/kv_cache.py", "utf8");
+    const [, tokens, slots] = /SMALLEST = \{.*"cuda": (\d+)\}\nFEWEST = \{.*"cuda": (\d+)\}/.exec(python) ?? [];
+    expect(smallest).toBe((Number(slots) + 1) * Number(tokens) * 36 * 8 * 128 * 2 * 2);
+    expect(of({ live: 1, contextTokens: 16, staleness: 2 }).parts.cache).toBe(3 * smallest);
+    expect(of({ cacheBytes: 1 }).parts.cache).toBe(2 * 8192 * 36 * 8 * 128 * 2 * 2);
+  });
+
+  test("a snapshot is kept for each version, also where servers sample; with LoRA on one GPU it is the adapter alone", () => {
+    for (const sampler of ["apart", "worker"] as const) {
+      expect(of({ sampler }).parts.sampler).toBe(2 * parameters);
+      expect(of({ sampler, staleness: 2, gpus: 4 }).parts.sampler).toBe(3 * 2 * parameters);
+      const adapter = of({ sampler, lora: 8 }).parts.sampler;
+      expect(adapter).toBeLessThan(0.01 * parameters);
+      // A learner in pieces opens the base again for each; adapters are then in 32 bits.
+      for (const pieces of [{ gpus: 2 }, { offload: true }])
+        expect(of({ sampler, lora: 8, ...pieces }).parts.sampler).toBe(2 * parameters + 2 * adapter);
+    }
+  });
+
+  test("a reference for KL is a model of its own; under LoRA that is another base with an adapter in 32 bits", () => {
+    expect(of({ reference: true }).parts.reference).toBe(2 * parameters);
+    const adapter = of({ lora: 8 }).parts.sampler;
+    expect(of({ reference: true, lora: 8 }).parts.reference).toBe(2 * parameters + 2 * adapter);
   });
 
   test("an adapter, checkpointing, fewer tokens, a frozen tower take less; a critic, a reference, older versions take more", () => {

@@ -26,6 +26,7 @@ export type MemoryPlan = {
   /** Episodes that are live at a time, and the tokens of the longest, for the cache of keys and values. */
   readonly live: number;
   readonly contextTokens: number;
+  /** Limit of each version's cache. */
   readonly cacheBytes: number;
 };
 
@@ -41,6 +42,8 @@ export type Part = "weights" | "gradients" | "moments" | "activations" | "sample
 
 /** The CUDA context, the allocator's slack and one chunk of logits with its gradient. */
 const CONTEXT_BYTES = 2 * 2 ** 30;
+/** Of the cache on CUDA. */
+const [MIN_SLOTS, MAX_SLOTS, MIN_SLOT_TOKENS] = [64, 512, 1024];
 
 export function memoryOf(size: ModelSize, plan: MemoryPlan): Memory {
   const { vision, embedding, language, head } = size.parameters;
@@ -48,9 +51,9 @@ export function memoryOf(size: ModelSize, plan: MemoryPlan): Memory {
   const wide = plan.dtype === "float32" ? 4 : 2;
   const share = 1 / plan.gpus;
   const adapters = plan.lora === undefined ? 0 : adapterSize(size, plan.lora, plan.freezeVision);
-  const learned = plan.lora === undefined ? all - (plan.freezeVision ? vision : 0) : adapters;
   // A frozen tower is whole on every rank; other frozen weights lie in pieces like the rest.
   const frozenTower = plan.freezeVision ? vision : 0;
+  const learned = plan.lora === undefined ? all - frozenTower : adapters;
   const frozen = plan.lora === undefined ? 0 : all - frozenTower;
   const learners = plan.critic ? 2 : 1;
   const host = plan.offload ? learners * learned * 16 * share : 0;
@@ -58,19 +61,22 @@ export function memoryOf(size: ModelSize, plan: MemoryPlan): Memory {
   // Without pieces every use casts a master, and the backward pass keeps what was cast; pieces are gathered a layer at a time, two at once.
   const cast = plan.lora !== undefined || wide === 4 ? 0 : plan.gpus === 1 ? all : gathered(size);
   const weights = 4 * kept + learners * wide * (frozen * share + frozenTower) + wide * cast;
-  const snapshots = (plan.staleness + 1) * (plan.lora === undefined ? all : adapters);
-  const keys = plan.live * plan.contextTokens * 2 * size.text.keys * size.text.layers * wide;
-  const here = plan.sampler === "worker";
-  // Over several ranks a sampler has a base of its own: the learner's lies in pieces.
-  const base = plan.lora !== undefined && plan.gpus > 1 ? all : 0;
+  // Adapters of a model that was opened for itself stay in 32 bits.
+  const copy = wide * all + 4 * adapters;
+  // A learner in one piece shares what is frozen with its snapshots. One in pieces, or in host memory, opens the whole model for each.
+  const isSharded = plan.gpus > 1 || plan.offload;
+  const snapshot = isSharded ? copy : wide * learned;
+  // Where servers sample, the worker keeps the same snapshots: it scores with them.
+  const versions = plan.staleness + 1;
   const parts = {
     weights,
     gradients: 4 * kept,
     moments: 8 * kept,
     activations: activations(size, plan) * wide,
-    sampler: here ? wide * (snapshots + base) : 0,
-    cache: here ? Math.min(keys, plan.cacheBytes) : 0,
-    reference: plan.reference ? wide * all : 0,
+    sampler: versions * snapshot,
+    cache: plan.sampler === "worker" ? versions * cacheSize(size, plan, wide) : 0,
+    // It is opened from a folder: under LoRA with a base of its own.
+    reference: plan.reference ? copy : 0,
     context: CONTEXT_BYTES,
   };
   const first = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
@@ -85,6 +91,18 @@ export function gpusNeeded(size: ModelSize, plan: MemoryPlan, bytes: number): nu
 
 function gathered({ parameters: { language, embedding, head }, text }: ModelSize): number {
   return (2 * language) / text.layers + Math.max(embedding, head);
+}
+
+/**
+ * The cache of keys and values of one version, as python/saccade_torch/kv_cache.py allocates it: slots of equal length, a power of two, and one slot more.
+ * It starts with `MIN_SLOTS` of `MIN_SLOT_TOKENS` however few episodes are live, and quadruples the slots when they run short.
+ */
+function cacheSize({ text }: ModelSize, plan: MemoryPlan, wide: number): number {
+  const length = Math.max(MIN_SLOT_TOKENS, 2 ** Math.ceil(Math.log2(plan.contextTokens)));
+  const slot = 2 * text.keys * text.layers * length * wide;
+  let slots = MIN_SLOTS;
+  while (slots < Math.min(plan.live, MAX_SLOTS)) slots *= 4;
+  return (Math.max(1, Math.min(slots, MAX_SLOTS, Math.floor(plan.cacheBytes / slot))) + 1) * slot;
 }
 
 /** Every linear layer gets two factors. */
