@@ -5,7 +5,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NativeEngine } from "../src/engine/index.ts";
 import { signalsEnv, type TestFolder, tinyRecipe, warmFolder } from "../src/train/test-run.ts";
-import { train } from "../src/train/trainer.ts";
+import { train } from "../src/train/train.ts";
 import { exportRuns, httpSource, type Source, startViewer, type Viewer } from "../src/viewer/index.ts";
 import { buildWeb, errorsOf, hasBrowser, openBrowser, settled } from "./fixture/browser.ts";
 import { href } from "./route.ts";
