@@ -17,7 +17,7 @@ import { CPU_SETTINGS, TORCH } from "../engine/torch/test-worker.ts";
 import { startVllm, type VllmServer } from "../engine/vllm/launch.ts";
 import { makeEnv } from "../envs/registry.ts";
 import { toOpenAI } from "../images/openai.ts";
-import { createFolder } from "../model/folder.ts";
+import { type CreateOptions, createFolder } from "../model/folder.ts";
 import { loadFolder } from "../model/index.ts";
 import { findAlarms } from "../run/alarms.ts";
 import type { Metrics, RunEvent } from "../run/events.ts";
@@ -31,7 +31,7 @@ const python = process.env.SACCADE_VLLM_PYTHON;
 const LOOKS = signalsEnv(3, { side: 64 });
 const MUON = { name: "muon", learningRate: 0.02, adamLearningRate: 0.01 } as const;
 /** vLLM serves no head below 32. */
-const SERVABLE = { ...TINY, text: { ...TINY.text, headDim: 32, mropeSection: [6, 5, 5] as const } };
+const SERVABLE: CreateOptions = { ...TINY, text: { ...TINY.text, head_dim: 32, mrope_section: [6, 5, 5] } };
 const required = (process.env.SACCADE_REQUIRE ?? "").split(",").includes("vllm");
 
 test.runIf(required)("an environment with vLLM is there when it is required", () => {
