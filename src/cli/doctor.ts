@@ -61,7 +61,7 @@ function kernels(): Finding {
   const { name, why } = expectedKernels();
   const meaning = {
     compiled: "the embedded engine runs at full speed",
-    wasm: "the embedded engine works, about three times slower; install g++ or clang++ to make it faster",
+    wasm: "the embedded engine works, three to four times slower; install g++ or clang++ to make it faster",
     reference: "the embedded engine works, a hundred times slower; for reading and tests only",
   }[name];
   const found = { compiled: "compiled C++", wasm: "WebAssembly", reference: "TypeScript" }[name];

@@ -1,6 +1,6 @@
 /**
  * Which kernels run: those that were compiled here before, else prebuilt ones of the package, else compiled now if there is a C++ compiler, else
- * WebAssembly, about three times slower. SACCADE_KERNELS=compiled|wasm|reference decides otherwise. The main thread chooses once
+ * WebAssembly, three to four times slower. SACCADE_KERNELS=compiled|wasm|reference decides otherwise. The main thread chooses once
  * (`chooseKernels`), and its workers load what it chose (`attachKernels`).
  */
 
@@ -106,7 +106,7 @@ async function choose(tell: (line: string) => void, wanted: Kernels["name"] | un
       `SACCADE_KERNELS=compiled, but there are no compiled kernels for this machine. Install g++ or clang++ (or set CXX), or unset the variable.\n${problem}`,
     );
   tell(
-    `running WebAssembly kernels (${problem.split("\n")[0]}). Training takes about three times as long as with compiled ones. Install g++ or clang++ to make it faster.`,
+    `running WebAssembly kernels (${problem.split("\n")[0]}). Training takes three to four times as long as with compiled ones. Install g++ or clang++ to make it faster.`,
   );
   return wasmChoice(problem);
 }
