@@ -1,7 +1,7 @@
 /** Rows of a table from a zod schema: name, type, default and meaning of every field, nested objects as dotted names. */
 import { z } from "zod";
 
-type JsonSchema = {
+export type JsonSchema = {
   readonly type?: string;
   /** Names a type that has no JSON form. */
   readonly title?: string;
@@ -33,7 +33,7 @@ export function fieldsOf(schema: z.ZodType): FieldRow[] {
   return rowsOf(jsonSchema(schema), "");
 }
 
-function jsonSchema(schema: z.ZodType): JsonSchema {
+export function jsonSchema(schema: z.ZodType): JsonSchema {
   // Functions have no JSON form; their description says what they are.
   return z.toJSONSchema(schema, { io: "input", unrepresentable: "any", reused: "inline" }) as JsonSchema;
 }
@@ -52,7 +52,7 @@ function rowsOf({ properties = {}, required = [] }: JsonSchema, above: string): 
   });
 }
 
-function defaultOf(field: JsonSchema, required: boolean): string {
+export function defaultOf(field: JsonSchema, required: boolean): string {
   if (field.default !== undefined) {
     const parts = typeof field.default === "object" && field.default !== null ? Object.keys(field.default) : ["value"];
     // The defaults of an object's fields are in their own rows.

@@ -32,7 +32,7 @@ export type EngineDefinition<S extends z.ZodObject = z.ZodObject> = {
 export const engineConfig = z.union([
   z.string().min(1),
   z.looseObject({ name: z.string().min(1).optional() }).transform((given) => ({ ...given, name: nameIn(given) })),
-]) as unknown as z.ZodType<EngineConfig>;
+]) as unknown as z.ZodType<EngineConfig, EngineConfig>;
 
 function nameIn(config: object): string {
   if ("name" in config && typeof config.name === "string") return config.name;

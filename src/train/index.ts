@@ -18,7 +18,8 @@ export {
 } from "./filters.ts";
 export type { LossMaker } from "./losses-extra.ts";
 export { pinModel } from "./model-folder.ts";
-export { defineRecipe, type Recipe, type RecipeInput, recipeConfig, recipeSchema, resolveRecipe } from "./recipe.ts";
+export { defineRecipe, type Recipe, recipeConfig, recipeSchema, resolveRecipe } from "./recipe.ts";
+export type { OptimizerInput, RecipeInput, ScheduleInput, SourceInput } from "./recipe-input.ts";
 export { loadRecipe, recipeNames } from "./recipes.ts";
 export type { Reduction } from "./reductions.ts";
 export {

@@ -14,6 +14,7 @@ import { modelShape } from "../model/shape.ts";
 import { JUDGE_TIMEOUT_MS, type Judge } from "../rollout/judge.ts";
 import { trackerSchema } from "../run/trackers/open.ts";
 import { recipeProblems } from "./recipe-errors.ts";
+import type { RecipeInput } from "./recipe-input.ts";
 import { getEstimator, type Named, resolveFilter, resolveLoss } from "./registry.ts";
 
 const rates = z.strictObject({
@@ -25,60 +26,66 @@ const rates = z.strictObject({
   lora: z.number().optional().describe("Learning rate of LoRA matrices."),
 });
 
-const optimizer = z.strictObject({
-  name: z
-    .enum(["adamw", "muon"])
-    .default("adamw")
-    .describe("AdamW, or Muon for the hidden matrices with AdamW for the rest."),
-  learningRate: z
-    .number()
-    .positive()
-    .describe("Learning rate. With Muon, 0.01 to 0.02 is usual for training from scratch."),
-  adamLearningRate: z
-    .number()
-    .positive()
-    .optional()
-    .describe("With Muon: learning rate of the parameters that AdamW updates."),
-  rates: rates.optional().describe("Learning rates of parts of the model, instead of `learningRate`."),
-  beta1: z.number().min(0).max(1).default(0.9).describe("Decay of the first moment."),
-  beta2: z.number().min(0).max(1).default(0.95).describe("Decay of the second moment."),
-  weightDecay: z.number().min(0).default(0).describe("Decoupled weight decay, on matrices only."),
-  maxGradNorm: z.number().min(0).default(1).describe("Clip the global gradient norm to this. 0 does not clip."),
-});
+const optimizer = z
+  .strictObject({
+    name: z
+      .enum(["adamw", "muon"])
+      .default("adamw")
+      .describe("AdamW, or Muon for the hidden matrices with AdamW for the rest."),
+    learningRate: z
+      .number()
+      .positive()
+      .describe("Learning rate. With Muon, 0.01 to 0.02 is usual for training from scratch."),
+    adamLearningRate: z
+      .number()
+      .positive()
+      .optional()
+      .describe("With Muon: learning rate of the parameters that AdamW updates."),
+    rates: rates.optional().describe("Learning rates of parts of the model, instead of `learningRate`."),
+    beta1: z.number().min(0).max(1).default(0.9).describe("Decay of the first moment."),
+    beta2: z.number().min(0).max(1).default(0.95).describe("Decay of the second moment."),
+    weightDecay: z.number().min(0).default(0).describe("Decoupled weight decay, on matrices only."),
+    maxGradNorm: z.number().min(0).default(1).describe("Clip the global gradient norm to this. 0 does not clip."),
+  })
+  .meta({ title: "OptimizerInput" });
 
-const schedule = z.strictObject({
-  name: z
-    .enum(["constant", "linear", "cosine"])
-    .default("constant")
-    .describe("How the learning rate changes over the steps."),
-  warmupSteps: z.int().min(0).default(0).describe("Steps in which the rate rises from 0."),
-  floor: z.number().min(0).max(1).default(0).describe("Share of the learning rate that remains at the end."),
-});
+const schedule = z
+  .strictObject({
+    name: z
+      .enum(["constant", "linear", "cosine"])
+      .default("constant")
+      .describe("How the learning rate changes over the steps."),
+    warmupSteps: z.int().min(0).default(0).describe("Steps in which the rate rises from 0."),
+    floor: z.number().min(0).max(1).default(0).describe("Share of the learning rate that remains at the end."),
+  })
+  .meta({ title: "ScheduleInput" });
 
 const weight = z.number().positive().default(1).describe("Share of the episodes, relative to the other sources.");
 const envOptions = z.record(z.string(), z.unknown()).default({}).describe("Options of the environment.");
 /** As `Source` of envs: an environment on seeds that the run draws, or rows of a file. `describe` also feeds docs/reference/recipe.md. */
-const source = z.union([
-  z.strictObject({
-    env: z.string().describe("Environment id or path."),
-    options: envOptions,
-    weight,
-  }),
-  z.strictObject({
-    tickets: z.string().describe("File of rows that each name an episode."),
-    weight,
-  }),
-  z.strictObject({
-    records: z.string().describe("File of rows that the environment plays."),
-    env: z.string().describe("Environment id or path."),
-    options: envOptions,
-    weight,
-  }),
-  z.strictObject({
-    plan: z.string().describe("VAGEN seed plan, YAML or JSON."),
-    weight,
-  }),
-]);
+const source = z
+  .union([
+    z.strictObject({
+      env: z.string().describe("Environment id or path."),
+      options: envOptions,
+      weight,
+    }),
+    z.strictObject({
+      tickets: z.string().describe("File of rows that each name an episode."),
+      weight,
+    }),
+    z.strictObject({
+      records: z.string().describe("File of rows that the environment plays."),
+      env: z.string().describe("Environment id or path."),
+      options: envOptions,
+      weight,
+    }),
+    z.strictObject({
+      plan: z.string().describe("VAGEN seed plan, YAML or JSON."),
+      weight,
+    }),
+  ])
+  .meta({ title: "SourceInput" });
 
 const seedRange = z.tuple([z.int().min(0), z.int().min(0)]);
 
@@ -153,7 +160,16 @@ export const recipeSchema = z.strictObject({
     .describe("Name of the recipe and of its run folder: lower-case letters, digits, `.`, `_` and `-`."),
   seed: z.int().min(0).default(0).describe("Seed of the run: it decides weights, episodes and sampling."),
   model: z
-    .union([z.string(), z.strictObject({ preset: z.enum(PRESET_NAMES), set: modelShape.default({}) })])
+    .union([
+      z.string(),
+      z.strictObject({
+        preset: z.enum(PRESET_NAMES).describe("Shape to start from."),
+        set: modelShape
+          .default({})
+          .meta({ title: "ModelShape" })
+          .describe("Changes to the preset, in the words of `config.json`."),
+      }),
+    ])
     .describe(
       "A Hugging Face folder, `hf:` with a name in the Hugging Face cache, or a fresh model: `{ preset, set }`.",
     ),
@@ -201,7 +217,7 @@ export const recipeSchema = z.strictObject({
   history: z.int().min(0).default(4).describe("With `split`: how many earlier turns each turn sees."),
   advantage: z
     .strictObject({
-      name: z.string().default("grpo").describe("Estimator; see below."),
+      name: z.string().default("grpo").describe("Name of the estimator."),
       gamma: z.number().min(0).max(1).default(1).describe("Discount per token."),
       lambda: z.number().min(0).max(1).default(1).describe("GAE λ per token."),
       turnGamma: z.number().min(0).max(1).default(1).describe("Discount per turn."),
@@ -214,11 +230,16 @@ export const recipeSchema = z.strictObject({
   loss: z
     .looseObject({ name: z.string().default("ppo").describe("Name of the loss.") })
     .prefault({})
-    .describe("Policy loss and its constants; see below."),
+    .describe("Policy loss and its constants."),
   reduction: z
     .union([
-      z.strictObject({ name: z.enum(["token-mean", "sequence-mean", "prompt-mean"]) }),
-      z.strictObject({ name: z.literal("constant-length"), length: z.number().positive() }),
+      z.strictObject({
+        name: z.enum(["token-mean", "sequence-mean", "prompt-mean"]).describe("What the mean is over."),
+      }),
+      z.strictObject({
+        name: z.literal("constant-length").describe("Divide by a constant instead of the number of tokens."),
+        length: z.number().positive().describe("The constant."),
+      }),
     ])
     .default({ name: "token-mean" })
     .describe(
@@ -374,6 +395,7 @@ export const recipeSchema = z.strictObject({
     .describe("What the run folder keeps."),
   engine: engineConfig
     .default("native")
+    .meta({ title: "EngineConfig" })
     .describe(
       'What computes: a name, a name with settings such as `{ name: "native", threads: 4 }`, or a learner with a sampler. By default `native`.',
     ),
@@ -388,7 +410,7 @@ export const recipeSchema = z.strictObject({
   expect: z.string().default("").describe("What the author saw. Printed before a run."),
 });
 
-export type RecipeInput = z.input<typeof recipeSchema>;
+export type { RecipeInput } from "./recipe-input.ts";
 export type Recipe = Omit<z.output<typeof recipeSchema>, "filters"> & { readonly filters: readonly Named[] };
 
 export function defineRecipe(input: RecipeInput): RecipeInput {

@@ -8,7 +8,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Json } from "../core/json.ts";
+import type { Json, JsonObject } from "../core/json.ts";
 import { assistant, type Message } from "../core/message.ts";
 import type { Engine, Sampler } from "../engine/engine.ts";
 import { NativeEngine } from "../engine/index.ts";
@@ -245,7 +245,7 @@ describe.runIf(python)("the real vLLM", () => {
     async () => {
       const before = await requestsOf(server);
       const sampler = { vllm: [server?.url as string], transfer: {} };
-      const given = recipe({}, { engine: { learner: { name: "torch", ...CPU_SETTINGS }, sampler } });
+      const given = recipe({}, { engine: { learner: { name: "torch", ...CPU_SETTINGS } as JsonObject, sampler } });
       const steps = await follow("transfer", given);
       expectWhole(steps, 3);
       expectNoDrift(steps);
