@@ -1,5 +1,5 @@
 /** vLLM's render, generate and control routes: what a trainer relies on between and during steps. The wire itself is compared with vLLM in vllm.test.ts. */
-import { cp, mkdir, rm, symlink } from "node:fs/promises";
+import { cp, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { temporaryFolder } from "../model/test-folder.ts";
@@ -208,6 +208,10 @@ describe("weights", () => {
       await rm(join(served.root, "linked", "model.safetensors"));
       await symlink(join(outside, "model", "model.safetensors"), join(served.root, "linked", "model.safetensors"));
       await writeAdapter(engine, join(served.root, "other"), join(served.root, "of other"));
+      await cp(join(served.root, "of other"), join(served.root, "of linked"), { recursive: true });
+      const config = join(served.root, "of linked", "adapter_config.json");
+      const json = JSON.parse(await readFile(config, "utf8")) as Record<string, unknown>;
+      await writeFile(config, JSON.stringify({ ...json, base_model_name_or_path: join(served.root, "linked") }));
       // Links that stay inside are how hubs keep their files.
       await cp(join(served.root, "adapter"), join(served.root, "linked inside"), { recursive: true });
       await rm(join(served.root, "linked inside", "adapter_model.safetensors"));
@@ -229,6 +233,12 @@ describe("weights", () => {
       const asked = { lora_name: "y", lora_path: "of another" };
       const refused = await post<{ error: { message: string } }>("/v1/load_lora_adapter", asked, 403);
       expect(refused.error.message).toContain("base model of of another");
+    });
+
+    test("an adapter whose base model has a linked file", async () => {
+      const asked = { lora_name: "z", lora_path: "of linked" };
+      const refused = await post<{ error: { message: string } }>("/v1/load_lora_adapter", asked, 403);
+      expect(refused.error.message).toContain("linked/model.safetensors is a link");
     });
 
     test("but links and base models inside it load", async () => {
