@@ -15,7 +15,8 @@ async function start(): Promise<number> {
     return (await serveTiny({ host: "0.0.0.0", key, environments })).port;
   }
   const folder = mkdtempSync(join(tmpdir(), "saccade-hostile-"));
-  await writeRun(join(folder, "small"));
+  // Closed: a file that is left open is closed by the garbage collector, with a warning.
+  await (await writeRun(join(folder, "small"))).close("finished");
   return (await startViewer({ folder, host: "0.0.0.0", key: key })).port;
 }
 

@@ -1,4 +1,4 @@
-import { appendFile, readFile, rm, truncate, writeFile } from "node:fs/promises";
+import { appendFile, readdir, readFile, readlink, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { withFolder } from "../run/test-run.ts";
@@ -22,6 +22,13 @@ async function everything(index: TrajectoryIndex) {
     ["left", "nicht", "maze#900"].map(async (text) => [...(await index.search(text))].sort()),
   );
   return { rows, records, found, missing: index.missing };
+}
+
+/** Files under a folder that this process has open. */
+async function openFiles(folder: string): Promise<string[]> {
+  const numbers = await readdir("/proc/self/fd");
+  const names = await Promise.all(numbers.map((number) => readlink(`/proc/self/fd/${number}`).catch(() => "")));
+  return names.filter((name) => name.startsWith(folder));
 }
 
 describe("the index", () => {
@@ -115,6 +122,19 @@ describe("the index", () => {
         expect(await contents(run)).toEqual(whole);
       }
     }));
+
+  test.runIf(process.platform === "linux")("an index that can't be opened leaves no file open and no lock", () =>
+    withFolder(async (run) => {
+      await (await writeRun(run, { steps: 1 })).close("finished");
+      const before = await contents(run);
+      const file = join(run, ".view", "index.jsonl");
+      await appendFile(file, '{"step":1,"textEnd":0,"identity":"x","end":0}\n');
+      await expect(TrajectoryIndex.open(run)).rejects.toThrow();
+      expect(await openFiles(run)).toEqual([]);
+      await rm(file);
+      expect(await contents(run)).toEqual(before);
+    }),
+  );
 
   test("lines that are damaged in the middle or cut at the end are named, and the rest is there", () =>
     withFolder(async (run) => {

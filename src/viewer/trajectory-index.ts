@@ -80,19 +80,26 @@ export class TrajectoryIndex {
 
   static async open(runPath: string): Promise<TrajectoryIndex> {
     const place = await findPlace(runPath);
-    const batches = await load(place.folder);
-    if (batches === undefined) {
-      await rm(join(place.folder, INDEX_FILE), { force: true });
-      await writeFile(join(place.folder, TEXT_FILE), "", { mode: PRIVATE });
+    let lines: LineWriter | undefined;
+    try {
+      const batches = await load(place.folder);
+      if (batches === undefined) {
+        await rm(join(place.folder, INDEX_FILE), { force: true });
+        await writeFile(join(place.folder, TEXT_FILE), "", { mode: PRIVATE });
+      }
+      lines = (await LineWriter.open(join(place.folder, INDEX_FILE))).writer;
+      if (batches === undefined) lines.append({ format: FORMAT });
+      const index = new TrajectoryIndex(runPath, place, lines);
+      for (const batch of batches ?? []) {
+        if ("void" in batch) index.#forget(batch.void);
+        else index.#add(batch);
+      }
+      return index;
+    } catch (error) {
+      await lines?.close().catch(() => {});
+      await place.release();
+      throw error;
     }
-    const { writer } = await LineWriter.open(join(place.folder, INDEX_FILE));
-    if (batches === undefined) writer.append({ format: FORMAT });
-    const index = new TrajectoryIndex(runPath, place, writer);
-    for (const batch of batches ?? []) {
-      if ("void" in batch) index.#forget(batch.void);
-      else index.#add(batch);
-    }
-    return index;
   }
 
   async close(): Promise<void> {
