@@ -253,7 +253,7 @@ class Network(nn.Module):
         if len(ids) == 0:
             raise DataError("A sequence needs at least one id.")
         if len(ids) > self.context:
-            raise DataError(f"A sequence of {len(ids)} ids is longer than the model's context of {self.context}. Use fewer turns or smaller pictures.")
+            raise DataError(f"A sequence of {len(ids)} ids is longer than the model's context of {self.context}. Use fewer turns or smaller images.")
         if ids.min() < 0 or ids.max() >= self.vocabulary:
             raise DataError(f"An id lies outside the vocabulary of {self.vocabulary}.")
         inside = np.zeros(len(ids), dtype=bool)

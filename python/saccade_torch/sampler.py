@@ -76,7 +76,7 @@ class Sampler:
             if self.network.context - len(request.input.ids) < 1:
                 raise EngineError(
                     f"A prompt of {len(request.input.ids)} ids leaves no room in the model's context of {self.network.context}. "
-                    "Use fewer turns or smaller pictures."
+                    "Use fewer turns or smaller images."
                 )
         except (DataError, EngineError) as problem:
             request.done(problem)

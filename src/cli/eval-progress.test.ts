@@ -1,6 +1,8 @@
 /** What an evaluation says while it is at work. */
 import { afterEach, expect, test } from "vitest";
-import { EvalProgress } from "./eval-progress.ts";
+import type { EpisodeResult } from "../evaluate/index.ts";
+import { noUsage } from "../evaluate/usage.ts";
+import { EvalProgress, episodeNote } from "./eval-progress.ts";
 
 let open: EvalProgress | undefined;
 afterEach(() => open?.close());
@@ -54,4 +56,28 @@ test("on a terminal one line of at most 80 columns is redrawn every second, and 
   progress.close();
   expect(said.at(-1)).toBe("\n");
   expect(said.filter((text) => text.includes("\n"))).toHaveLength(1);
+});
+
+test("an episode without success is not solved; only one that we could not play failed", () => {
+  const played: EpisodeResult = {
+    key: "k",
+    model: "m",
+    env: "sokoban",
+    seed: 3,
+    repeat: 0,
+    time: 0,
+    ms: 1,
+    scored: true,
+    success: false,
+    reward: 0,
+    turns: 1,
+    unparsed: 0,
+    invalid: 0,
+    cut: 0,
+    end: "terminated",
+    usage: noUsage(),
+  };
+  expect(episodeNote(played)).toBe("sokoban#3 not solved");
+  expect(episodeNote({ ...played, success: true })).toBe("sokoban#3 solved");
+  expect(episodeNote({ ...played, scored: false, end: "env-error" })).toBe("sokoban#3 env-error");
 });

@@ -2,7 +2,7 @@
  * How far an evaluation is, from its first second: which of its phases it is in, how much of that is done and how long the rest may take. On a terminal one line
  * that is redrawn; elsewhere a line when a phase begins, at every tenth of it, and every ten seconds. On stderr, so that stdout stays for the report.
  */
-import type { EvaluationPhase } from "../evaluate/index.ts";
+import type { EpisodeResult, EvaluationPhase } from "../evaluate/index.ts";
 
 export type ProgressOutput = {
   readonly write: (text: string) => void;
@@ -99,6 +99,11 @@ export class EvalProgress {
       this.#open = true;
     } else this.#out.write(`${line}\n`);
   }
+}
+
+/** How an episode ended. "Failed" is for our own errors, as in reports: an episode without success is not solved. */
+export function episodeNote({ env, seed, success, scored, end }: EpisodeResult): string {
+  return `${env}#${seed} ${scored ? (success ? "solved" : "not solved") : end}`;
 }
 
 function seconds(ms: number): string {

@@ -8,7 +8,6 @@ import { printable, printableJson } from "../core/printable.ts";
 import type { EngineConfig } from "../engine/index.ts";
 import type { Source } from "../envs/index.ts";
 import {
-  type EpisodeResult,
   type EvaluationOptions,
   type EvaluationPresetName,
   evaluateModel,
@@ -18,7 +17,7 @@ import {
 import { failureLines } from "../run/index.ts";
 import { collect, EXIT, envOptions, wholeNumber } from "./common.ts";
 import { ENGINE_FLAG } from "./engine.ts";
-import { EvalProgress } from "./eval-progress.ts";
+import { EvalProgress, episodeNote } from "./eval-progress.ts";
 
 export type EvalFlags = {
   env: string[];
@@ -101,7 +100,7 @@ export async function runEval(model: string, flags: EvalFlags): Promise<number> 
       signal: interrupt.signal,
       onTrouble: (reason) => process.stderr.write(`${model}: ${printable(reason)}; trying again\n`),
       onProgress: (phase, done, total) => progress.see(phase, done, total),
-      onEpisode: (result, { done, total }) => progress.see("play", done, total, note(result)),
+      onEpisode: (result, { done, total }) => progress.see("play", done, total, episodeNote(result)),
     });
     progress.close();
     if (report.failure !== undefined)
@@ -202,8 +201,4 @@ function atLeastZero(flag: string): (value: string) => number {
     }
     return number;
   };
-}
-
-function note({ env, seed, success, scored, end }: EpisodeResult): string {
-  return `${env}#${seed} ${scored ? (success ? "solved" : "failed") : end}`;
 }

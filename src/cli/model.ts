@@ -260,7 +260,7 @@ function print({ path, architecture, parameters, language, vision, pixels, ...in
       `${layers(vision.depth)}, width ${vision.hiddenSize}, ${vision.heads} heads, DeepStack after layer ${vision.deepstackIndexes.join(" and ") || "none"}`,
     ],
     [
-      "pictures",
+      "images",
       `one token is ${Math.sqrt(pixels.perToken)}×${Math.sqrt(pixels.perToken)} pixels; at most ${most} tokens`,
     ],
     ["vocabulary", `${info.vocabulary} tokens`],

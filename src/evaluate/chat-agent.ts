@@ -146,7 +146,7 @@ export class ChatClient {
     // A model that can't take the task itself is no opponent: nothing it did made the conversation long.
     if (failure.kind !== "too_long" || messages.some(({ role }) => role === "assistant")) return failure;
     const hint =
-      "The first message and a reply do not fit: lower --max-tokens or make pictures smaller (--set maxLongSide=…).";
+      "The first message and a reply do not fit: lower --max-tokens or make images smaller (--set maxLongSide=…).";
     return { kind: "hopeless", message: `${failure.message} ${hint}` };
   }
 

@@ -180,7 +180,7 @@ describe("renderer", () => {
     expect(() => rendererOf(FORGETFUL).prompt([user(image(picture(32, 32)))])).toThrow(DataError);
     const blind =
       "{% for m in messages %}{{ '<|im_start|>' + (m.content if m.content is string else '') + '<|im_end|>' }}{% endfor %}";
-    expect(() => rendererOf(blind).prompt([user(image(picture(32, 32)))])).toThrow(/0 places for 1 pictures/);
+    expect(() => rendererOf(blind).prompt([user(image(picture(32, 32)))])).toThrow(/0 places for 1 images/);
     expect(() => renderer.prompt([])).toThrow(/at least one message/);
   });
 

@@ -202,7 +202,7 @@ export class Renderer {
     const places = rendered.split(this.#imageToken).length - 1;
     if (places !== images.length) {
       throw new DataError(
-        `The chat template made ${places} places for ${images.length} pictures. It must write ${this.#imageToken} once ` +
+        `The chat template made ${places} places for ${images.length} images. It must write ${this.#imageToken} once ` +
           "for each image: use the template of a vision-language model.",
       );
     }

@@ -197,7 +197,7 @@ export class TokenLedger {
     const found = ids.reduce((count, id) => count + (id === imageToken ? 1 : 0), 0);
     if (found !== announced) {
       throw new DataError(
-        `The ids hold ${found} image placeholders, but their pictures have ${announced}; ` +
+        `The ids hold ${found} image placeholders, but their images have ${announced}; ` +
           "the renderer and the model do not belong together.",
       );
     }

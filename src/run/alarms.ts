@@ -131,7 +131,7 @@ const blind: Finder = ({ sight }) => {
       step,
       message: `${mismatches} frames differed between rendering, sampling and training.`,
       advice:
-        "Stop: the model learns from pictures it did not see. Check the renderer and image processor of this engine.",
+        "Stop: the model learns from frames it did not see. Check the renderer and image processor of this engine.",
     };
   }
   const gap = metrics["sight/gap"];

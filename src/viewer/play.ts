@@ -221,7 +221,7 @@ function isOver({ last }: Session): boolean {
 function noteDifference(session: Session, turn: number, saved: readonly string[]): void {
   const shown = session.observation.flatMap((part) => (part.type === "image" ? [part.hash] : []));
   if (session.warning !== undefined || shown.join() === saved.join()) return;
-  session.warning = `From turn ${turn} on the pictures are not the saved ones: the environment or its options have changed.`;
+  session.warning = `From turn ${turn} on the frames are not the saved ones: the environment or its options have changed.`;
 }
 
 /** How the run made this environment: training runs list them under `envs`, evaluations have one `env`. */

@@ -95,7 +95,7 @@ export function checkInput({ ids, images }: ModelInput, { config }: ModelRef): v
   if (ids.length === 0) throw new DataError("A sequence needs at least one id.");
   if (ids.length > maxPositions) {
     throw new EngineError(
-      `A sequence of ${ids.length} ids is longer than the model's context of ${maxPositions}. Use fewer turns, smaller pictures or shorter replies.`,
+      `A sequence of ${ids.length} ids is longer than the model's context of ${maxPositions}. Use fewer turns, smaller images or shorter replies.`,
     );
   }
   let at = 0;

@@ -372,7 +372,7 @@ export class Network {
     const { vocabSize, maxPositions } = this.config.text;
     if (length > maxPositions) {
       throw new EngineError(
-        `A sequence of ${length} ids is longer than the model's context of ${maxPositions}. Use fewer turns, smaller pictures or a shorter reply.`,
+        `A sequence of ${length} ids is longer than the model's context of ${maxPositions}. Use fewer turns, smaller images or a shorter reply.`,
       );
     }
     for (const id of ids) {

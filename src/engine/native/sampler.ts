@@ -62,7 +62,7 @@ export class NativeSampler implements Sampler {
     const room = this.#model.config.text.maxPositions - prompt.ids.length;
     if (room < 1) {
       throw new EngineError(
-        `A prompt of ${prompt.ids.length} ids leaves no room in the model's context of ${this.#model.config.text.maxPositions}. Use fewer turns or smaller pictures.`,
+        `A prompt of ${prompt.ids.length} ids leaves no room in the model's context of ${this.#model.config.text.maxPositions}. Use fewer turns or smaller images.`,
       );
     }
     const spans = await Promise.all(
