@@ -3,7 +3,7 @@
  * turns, through the Vercel AI SDK, images as PNG. The SDK's retries are off: ours count, obey `Retry-After` and hold back
  * everybody. A refusal or an empty answer is a reply like any other and costs a turn.
  */
-import { generateText, type LanguageModel, type ModelMessage } from "ai";
+import { generateText, type JSONValue, type LanguageModel, type ModelMessage } from "ai";
 import { SaccadeError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
 import { type Message, textOf } from "../core/message.ts";
@@ -19,14 +19,13 @@ export class ModelError extends SaccadeError {
   override name = "ModelError";
 }
 
-export type ChatOptions = {
-  readonly model: LanguageModel;
+/** What a caller may choose. It names no type of the AI SDK, so that users' projects need not compile that. */
+export type ChatSettings = {
   readonly maxTokens: number;
   /** Absent: the provider's own. */
   readonly temperature?: number;
   /** Turns before the present one that are sent, beside the first; absent: all. */
   readonly history?: number;
-  readonly providerOptions?: Parameters<typeof generateText>[0]["providerOptions"];
   readonly ratePerMinute?: number;
   /** How often a failed request is sent again; default 8. */
   readonly retries?: number;
@@ -40,6 +39,11 @@ export type ChatOptions = {
   readonly onHopeless?: (error: ModelError) => void;
   /** Told at once, each reason once, when a request failed and will be sent again. */
   readonly onTrouble?: (reason: string) => void;
+};
+
+export type ChatOptions = ChatSettings & {
+  readonly model: LanguageModel;
+  readonly providerOptions?: Record<string, Record<string, JSONValue>>;
 };
 
 /** A server that was never reached is given up on after so many tries: it is not there, and waiting does not bring it. */

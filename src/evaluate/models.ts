@@ -21,7 +21,7 @@ import { shippedModel, shippedModels } from "../model/trained.ts";
 import { type AgentContext, tokenAgent } from "../rollout/agents.ts";
 import { builtinAgent } from "../rollout/builtin-agents.ts";
 import type { View } from "../rollout/trajectory-records.ts";
-import { ChatAgent, ChatClient, type ChatOptions, type MeteredAgent } from "./chat-agent.ts";
+import { ChatAgent, ChatClient, type ChatOptions, type ChatSettings, type MeteredAgent } from "./chat-agent.ts";
 import { noUsage, sequenceUsage } from "./usage.ts";
 
 export type ModelSpec =
@@ -39,7 +39,7 @@ export type Sampling = {
 
 export type ModelOptions = Sampling &
   Pick<
-    ChatOptions,
+    ChatSettings,
     "history" | "ratePerMinute" | "retries" | "timeoutMs" | "backoff" | "clock" | "onHopeless" | "onTrouble"
   > & {
     /** Where the provider is, instead of its usual address. */
