@@ -265,7 +265,7 @@ describe("saccade vllm", () => {
     ]);
     expect(none.status).not.toBe(0);
     expect(none.stderr.trim().split("\n").length).toBe(1);
-    expect(none.stderr).toMatch(/no Python that runs/);
+    expect(none.stderr).toMatch(/is not a working Python/);
   });
 });
 

@@ -33,7 +33,7 @@ describe("what is installed", () => {
   test("is an error that says what to do where there is no vLLM, or no Python", async () => {
     const none = await interpreter("none", '{"vllm": null, "cpu": null}');
     await expect(findVllm(none)).rejects.toThrow(/has no vLLM.*pip install vllm/);
-    await expect(findVllm(join(folder, "nothing"))).rejects.toThrow(/no Python that runs/);
+    await expect(findVllm(join(folder, "nothing"))).rejects.toThrow(/is not a working Python/);
   });
 });
 
