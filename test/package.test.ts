@@ -47,6 +47,27 @@ function problemsIn(...names: string[]): string[] {
     .map(({ file, messageText }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, " ")}`);
 }
 
+function languageService(name: string) {
+  const path = join(folder, name);
+  const service = ts.createLanguageService({
+    fileExists: ts.sys.fileExists,
+    readFile: ts.sys.readFile,
+    directoryExists: ts.sys.directoryExists,
+    getDirectories: ts.sys.getDirectories,
+    useCaseSensitiveFileNames: () => ts.sys.useCaseSensitiveFileNames,
+    getCompilationSettings: () => compilerOptions,
+    getScriptFileNames: () => [path],
+    getScriptVersion: () => "1",
+    getScriptSnapshot: (file) => {
+      const text = ts.sys.readFile(file);
+      return text === undefined ? undefined : ts.ScriptSnapshot.fromString(text);
+    },
+    getCurrentDirectory: () => folder,
+    getDefaultLibFileName: ts.getDefaultLibFilePath,
+  });
+  return { service, path };
+}
+
 beforeAll(() => {
   npm(["pack", "--ignore-scripts", "--pack-destination", folder], root);
   const tarball = readdirSync(folder).find((name) => name.endsWith(".tgz"));
@@ -157,6 +178,27 @@ describe("the packed tarball in an empty project", () => {
     };
     for (const [name, code] of Object.entries(files)) writeFileSync(join(folder, name), code);
     expect(problemsIn(...Object.keys(files))).toEqual([]);
+  });
+
+  test("an editor explains a recipe's fields and completes the names of losses", () => {
+    const code = `import { defineRecipe } from "saccade";
+export default defineRecipe({ name: "mine", model: "./model", envs: [{ env: "maze_2d/easy" }], steps: 3,
+  optimizer: { learningRate: 1e-4 }, sampling: { maxTokens: 32 }, loss: { name: "" }, advantage: { name: "" } });`;
+    writeFileSync(join(folder, "hover.ts"), code);
+    const { service, path } = languageService("hover.ts");
+    const explained = (word: string) =>
+      ts.displayPartsToString(service.getQuickInfoAtPosition(path, code.indexOf(word))?.documentation);
+    expect(explained("steps:")).toContain("Number of reinforcement learning steps.");
+    expect(explained("maxTokens:")).toContain("Longest reply, in tokens.");
+    expect(explained("learningRate:")).toContain("Learning rate.");
+    const completed = (start: string) =>
+      service
+        .getCompletionsAtPosition(path, code.indexOf(start) + start.length, undefined)
+        ?.entries.map(({ name }) => name);
+    expect(completed('loss: { name: "')).toEqual(expect.arrayContaining(["ppo", "gspo", "cispo", "dppo"]));
+    expect(completed('advantage: { name: "')).toEqual(expect.arrayContaining(["grpo", "gae"]));
+    // A name that the user registers is allowed.
+    expect(service.getSemanticDiagnostics(path)).toEqual([]);
   });
 
   test("is imported by a program", () => {
