@@ -414,7 +414,7 @@ describe("Resuming", () => {
     await evaluateModel(settings("server", { seeds: [200] }));
     const manifest = JSON.parse(await readFile(join(out, "run.json"), "utf8")) as { config: object };
     await writeFile(join(out, "run.json"), JSON.stringify({ ...manifest, config: { steps: 60 } }));
-    await expect(evaluateModel(settings("server"))).rejects.toThrow(/no evaluation: choose another --out/);
+    await expect(evaluateModel(settings("server"))).rejects.toThrow(/not an evaluation: choose another --out/);
   });
 });
 

@@ -339,7 +339,7 @@ describe("checkpoints", () => {
     const before = await weightsOf(learner);
     await expect(learner.restore(join(model.root, "nowhere"))).rejects.toThrow(/nowhere/);
     const critic = await open(two, { head: "value" });
-    await expect(critic.restore(model.folder)).rejects.toThrow(/not a critic/);
+    await expect(critic.restore(model.folder)).rejects.toThrow(/not the checkpoint of a critic/);
     expect(await weightsOf(learner)).toEqual(before);
   });
 });

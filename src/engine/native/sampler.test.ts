@@ -88,7 +88,7 @@ describe("processed pictures", () => {
     expect(carried).toEqual(own);
     const short = { ...features, hash: "short", data: features.data.slice(4) };
     const broken = { ids: real.ids, images: real.images.map((span) => ({ ...span, features: short })) };
-    await expect(draw({}, broken)).rejects.toThrow(/processed picture/);
+    await expect(draw({}, broken)).rejects.toThrow(/processed image/);
   });
 });
 
