@@ -17,7 +17,7 @@ export function maze8b(name: string, own: Pick<RecipeInput, "envs" | "expect"> &
     optimizer: { learningRate: 1e-6, beta2: 0.999, weightDecay: 0.01 },
     rollout: { live: 256 },
     checkpoint: { every: 10 },
-    engine: { name: "torch", processes: 8, packTokens: 8192, checkpointing: true, cacheBytes: 16 * 2 ** 30 },
+    engine: { name: "torch", processes: 8, packTokens: 8192, checkpointing: true, cacheBytes: 12 * 2 ** 30 },
     ...own,
     sampling: { maxTokens: 1024, contextTokens: 9216, ...own.sampling },
     evaluate: { every: 10, seeds: [1_000_000_000, 1_000_000_063], ...own.evaluate },
