@@ -62,7 +62,7 @@ describe("what a user's environment returns is checked", () => {
     ],
     ["an infinite one", [{ name: "task", value: Number.NEGATIVE_INFINITY }], "must be a finite number; got -Infinity"],
     ["a sum that is not finite", [1, 2].map((i) => ({ name: `part${i}`, value: 1e308 })), "their sum is Infinity"],
-    ["a span outside the reply", [{ name: "task", value: 1, span: [2, 5] }], "0..4, got [2,5]"],
+    ["a span outside the reply", [{ name: "task", value: 1, span: [2, 5] }], "0..4; got [2,5]"],
     ["a claim outside the reply", [{ name: "task", value: 1, claims: [{ span: [0, 9], right: true }] }], "got [0,9]"],
     ["a span that ends before it starts", [{ name: "task", value: 1, span: [2, 1] }], "got [2,1]"],
   ])("%s", async (_, rewards, hint) => {
