@@ -71,6 +71,23 @@ test("a tracker hears every event once, over calls, failures and a new process",
     expect(second.successes).toEqual([0.3]);
   }));
 
+test("a resumed run makes void what comes after its checkpoint, and keeps the checkpoint's step", () =>
+  withFolder(async (folder) => {
+    const first = await open(folder);
+    await first.begin();
+    for (const step of [1, 2, 3]) {
+      first.log("train", step, { "train/success": step });
+      if (step === 2) await first.saveCheckpoint(2, async () => {}, {});
+    }
+    await first.close("stopped");
+    const second = await open(folder);
+    await second.begin();
+    await second.close("finished");
+    const listener = new Listener();
+    await new Follower(folder, listener).catchUp();
+    expect(listener.heard.filter(({ restart }) => restart).map(({ step }) => step)).toEqual([3]);
+  }));
+
 test("an evaluation brings strips of its episodes and what was said in them", () =>
   withFolder(async (folder) => {
     const run = await open(folder);

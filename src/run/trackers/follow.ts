@@ -164,7 +164,8 @@ export class LiveTrackers {
 /** What an event says, in the trackers' words. */
 async function trackedOf(path: string, event: RunEvent): Promise<Tracked[]> {
   const { step, time, kind, metrics, message, data } = event;
-  if (kind === "resume") return [{ step, time, values: [], restart: true }];
+  // The step of the checkpoint counts; those after it are played again.
+  if (kind === "resume") return [{ step: step + 1, time, values: [], restart: true }];
   const values: TrackedValue[] = Object.entries(metrics).map(([tag, scalar]) => ({ tag, scalar }));
   if (message !== undefined) values.push({ tag: `text/${kind}`, text: message });
   const rewards = data?.rewards;
