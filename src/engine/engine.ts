@@ -22,6 +22,8 @@ export type SamplingParams = {
   readonly promptLogprobs?: boolean;
   /** The k likeliest ids at each position. */
   readonly topLogprobs?: number;
+  /** A grammar that the reply must match, in xgrammar's EBNF; only ids that it allows are drawn. */
+  readonly grammar?: string;
 };
 
 export type StopReason = "stop" | "length";
@@ -38,7 +40,15 @@ export type Sample = {
   readonly rawLogprobs?: Float32Array;
   readonly promptLogprobs?: Float32Array;
   readonly topLogprobs?: readonly (readonly TopLogprob[])[];
+  /**
+   * With a grammar: 1 where it removed more than `MAX_MASKED` of the probability, or may have. Such an id says little about the policy and carries no
+   * loss. Where it is 0, `logprobs` are those of the distribution without the grammar.
+   */
+  readonly masked?: Uint8Array;
 };
+
+/** A grammar may remove so much of the probability before its mask counts. */
+export const MAX_MASKED = 0.001;
 
 export type TopLogprob = { readonly id: number; readonly logprob: number };
 

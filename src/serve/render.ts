@@ -3,8 +3,9 @@ import { z } from "zod";
 import type { ModelInput } from "../core/model-input.ts";
 import { json } from "../http/responses.ts";
 import type { Tokenizer } from "../model/tokenizer.ts";
-import { readChat, readChatSampling } from "../wire/chat.ts";
+import { chatRequest, readChat } from "../wire/chat.ts";
 import { readFields } from "../wire/errors.ts";
+import { readWanted } from "../wire/format.ts";
 import { newId, readJsonBody } from "../wire/request.ts";
 import type { SamplingRequest, Wanted } from "../wire/sampling.ts";
 import type { Ask } from "./ask.ts";
@@ -24,8 +25,9 @@ export async function renderChatRequest({ backend, request }: Ask): Promise<Resp
   const body = await readJsonBody(request);
   const asked = readChat(body);
   const model = backend.resolve(asked.model);
-  const prompt = await renderChat(asked, backend, request);
-  const wanted = readChatSampling(asked, backend.samplingContext(prompt));
+  const chat = chatRequest(asked);
+  const prompt = await renderChat(chat, backend, request);
+  const wanted = readWanted(chat, backend.samplingContext(prompt));
   const logprobs = asked.logprobs ? (asked.top_logprobs ?? 0) : undefined;
   const { tokenizer, processor } = backend.chat;
   return json({

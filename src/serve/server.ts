@@ -10,9 +10,10 @@ import type { HttpRequest } from "../http/request.ts";
 import { json } from "../http/responses.ts";
 import { listen } from "../http/server.ts";
 import { apiErrorResponse, NoRoute } from "../wire/errors.ts";
+import { createWires, type Wires } from "../wire/wires.ts";
 import { type Ask, VLLM_VERSION } from "./ask.ts";
 import { Backend, type BackendOptions } from "./backend.ts";
-import { answerChat } from "./chat.ts";
+import { answerCount, answerWire } from "./chat.ts";
 import { answerCompletion } from "./completions.ts";
 import * as control from "./control.ts";
 import { Environments, type EnvironmentsOptions } from "./environments.ts";
@@ -51,7 +52,10 @@ const ROUTES: Readonly<Record<string, Route>> = {
       headers: { "Content-Type": "text/plain; version=0.0.4; charset=utf-8" },
     }),
   "GET /v1/models": answerModels,
-  "POST /v1/chat/completions": answerChat,
+  "POST /v1/chat/completions": (ask) => answerWire(ask.wires["/v1/chat/completions"], ask),
+  "POST /v1/responses": (ask) => answerWire(ask.wires["/v1/responses"], ask),
+  "POST /v1/messages": (ask) => answerWire(ask.wires["/v1/messages"], ask),
+  "POST /v1/messages/count_tokens": answerCount,
   "POST /v1/completions": answerCompletion,
   "POST /tokenize": answerTokenize,
   "POST /detokenize": answerDetokenize,
@@ -83,6 +87,7 @@ const ENV_ROUTES: Readonly<Record<string, EnvRoute>> = {
 type Served = {
   readonly guard: Guard;
   readonly backend: Backend | undefined;
+  readonly wires: Wires;
   readonly tinker: Tinker | undefined;
   readonly environments: Environments | undefined;
   readonly store: string | undefined;
@@ -99,7 +104,7 @@ export async function startServer(options: ServeOptions): Promise<ServeServer> {
   const backend = options.folder === undefined ? undefined : await Backend.open(options);
   const root = store === undefined ? undefined : resolve(store);
   const tinker = root === undefined || backend === undefined ? undefined : await openTinker(backend, root);
-  const served: Served = { guard, backend, tinker, environments, store: root };
+  const served: Served = { guard, backend, wires: createWires(), tinker, environments, store: root };
   const handle = (request: HttpRequest) => serve(request, served);
   const server = await listen({ host, port, handle, onError: apiErrorResponse }).catch(async (error: unknown) => {
     await backend?.close();
@@ -124,7 +129,7 @@ function openTinker({ engine, chat, desk, models, contextTokens }: Backend, stor
 }
 
 async function serve(request: HttpRequest, served: Served): Promise<Response> {
-  const { guard, backend, tinker, environments, store } = served;
+  const { guard, backend, wires, tinker, environments, store } = served;
   const { pathname, searchParams: query } = new URL(request.url);
   guard.checkSource(request, true);
   const key = keyOf(request) ?? request.headers.get("x-api-key") ?? undefined;
@@ -139,7 +144,7 @@ async function serve(request: HttpRequest, served: Served): Promise<Response> {
     return (ENV_ROUTES[route] as EnvRoute)(environments, request);
   }
   if (backend !== undefined && Object.hasOwn(ROUTES, route)) {
-    return (ROUTES[route] as Route)({ backend, store, request, query });
+    return (ROUTES[route] as Route)({ backend, wires, store, request, query });
   }
   if (environments !== undefined && route === "GET /health") {
     return json({ ok: true, service: "saccade", max_inflight: environments.maxInflight });

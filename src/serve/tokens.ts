@@ -1,7 +1,7 @@
 /** `/tokenize` and `/detokenize`. */
 import { z } from "zod";
 import { json } from "../http/responses.ts";
-import { readChat } from "../wire/chat.ts";
+import { chatRequest, readChat } from "../wire/chat.ts";
 import { ApiError, integers, readFields } from "../wire/errors.ts";
 import { readJsonBody } from "../wire/request.ts";
 import type { Ask } from "./ask.ts";
@@ -18,7 +18,7 @@ export async function answerTokenize({ backend, request }: Ask): Promise<Respons
   const asked = isChat ? readChat(body) : readFields(textSchema, body);
   backend.resolve(asked.model);
   const ids = isChat
-    ? (await renderIds(readChat(body), backend, request)).ids
+    ? (await renderIds(chatRequest(readChat(body)), backend, request)).ids
     : ((await backend.desk.encode([readFields(textSchema, body).prompt], request.signal))[0] as Int32Array);
   return json({
     count: ids.length,

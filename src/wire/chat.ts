@@ -1,26 +1,24 @@
-/**
- * OpenAI's Chat Completions wire, with vLLM's extra fields: a request becomes a conversation and sampling settings, sampled tokens become an answer,
- * whole or streamed.
- */
+/** OpenAI's Chat Completions wire, with vLLM's extra fields. Answers are vLLM's, field by field. */
 import { z } from "zod";
 import type { JsonObject } from "../core/json.ts";
-import type { TopLogprob } from "../engine/engine.ts";
-import { badField, readFields } from "./errors.ts";
-import { eventAnswer, HeldBack } from "./events.ts";
+import { apiErrorBody, apiErrorResponse, badField, readFields } from "./errors.ts";
+import type { Send } from "./events.ts";
+import { namedTool, readFormat } from "./format.ts";
+import { FINGERPRINT, fullUsage, usageOf } from "./reply.ts";
+import { samplingFields } from "./sampling.ts";
 import {
-  ChoiceText,
-  countTokens,
-  FINGERPRINT,
-  fullUsage,
-  type Generated,
-  logprobNumber,
-  type Reply,
-  type SampleChoices,
-  sampledFirst,
-  usageOf,
-} from "./reply.ts";
-import type { Conversation } from "./request.ts";
-import { readSampling, type SamplingContext, samplingFields, type Wanted } from "./sampling.ts";
+  type AnswerEvents,
+  type AnswerHead,
+  type AnswerWriter,
+  type TokenEntry,
+  type TokenLogprob,
+  type ToolChoice,
+  tokensOf,
+  type Wire,
+  type WireAnswer,
+  type WireRequest,
+  type WireTool,
+} from "./wire.ts";
 
 const flag = z.boolean().nullish();
 const chatSchema = z.looseObject({
@@ -34,9 +32,19 @@ const chatSchema = z.looseObject({
   stream: flag,
   stream_options: z.looseObject({ include_usage: flag, continuous_usage_stats: flag }).nullish(),
   tools: z
-    .array(z.looseObject({ type: z.literal("function"), function: z.looseObject({ name: z.string() }) }))
+    .array(
+      z.looseObject({
+        type: z.literal("function"),
+        function: z.looseObject({
+          name: z.string(),
+          description: z.string().nullish(),
+          parameters: z.looseObject({}).nullish(),
+        }),
+      }),
+    )
     .nullish(),
   tool_choice: z.union([z.string(), z.looseObject({})]).nullish(),
+  parallel_tool_calls: flag,
   add_generation_prompt: flag,
   continue_final_message: flag,
   chat_template: z.string().nullish(),
@@ -51,7 +59,45 @@ export function readChat(body: unknown): ChatRequest {
   return readFields(chatSchema, body);
 }
 
-export function chatConversation(asked: ChatRequest): Conversation {
+export const chatWire: Wire = {
+  name: "chat",
+  parse: (body) => chatRequest(readChat(body)),
+  error: apiErrorResponse,
+};
+
+export function chatRequest(asked: ChatRequest): WireRequest {
+  const { logprobs, top_logprobs: top, stream, stream_options: streaming } = asked;
+  if (streaming && !stream) throw badField("stream_options", "stream_options need stream: true.");
+  if (top && !logprobs) throw badField("top_logprobs", "top_logprobs needs logprobs: true.");
+  if (top && top < 0) throw badField("top_logprobs", `top_logprobs must be 0 or more, got ${top}.`);
+  if (asked.prompt_logprobs && asked.prompt_logprobs > 0) {
+    throw badField("prompt_logprobs", "prompt_logprobs gives the prompt's own ids only: use 0.");
+  }
+  const { response_format: format, ...sampling } = asked;
+  const tools = (asked.tools ?? []).map(
+    ({ function: { name, description, parameters } }): WireTool => ({
+      name,
+      ...(description && { description }),
+      ...(parameters && { parameters: parameters as JsonObject }),
+    }),
+  );
+  return {
+    wire: "chat",
+    model: asked.model ?? undefined,
+    messages: asked.messages as unknown as readonly JsonObject[],
+    options: promptOptions(asked),
+    tools,
+    toolChoice: toolChoice(asked, tools),
+    parallelCalls: asked.parallel_tool_calls ?? true,
+    format: readFormat("response_format", format, (given) => given.json_schema),
+    sampling: { ...sampling, max_tokens: asked.max_completion_tokens ?? asked.max_tokens },
+    topLogprobs: logprobs ? (top ?? 0) : undefined,
+    stream: stream === true,
+    writer: new ChatWriter(asked),
+  };
+}
+
+function promptOptions(asked: ChatRequest): WireRequest["options"] {
   if (asked.chat_template !== undefined && asked.chat_template !== null) {
     throw badField("chat_template", "The model's own chat template is used: leave chat_template out.");
   }
@@ -65,160 +111,134 @@ export function chatConversation(asked: ChatRequest): Conversation {
     ...asked.chat_template_kwargs,
     ...(asked.tools?.length && { tools: asked.tools as unknown as readonly JsonObject[] }),
   } as JsonObject;
-  const messages = asked.messages as unknown as readonly JsonObject[];
-  return { messages, options: { generationPrompt, continueFinal, variables } };
+  return { generationPrompt, continueFinal, variables };
 }
 
-export function readChatSampling(asked: ChatRequest, context: Omit<SamplingContext, "top">): Wanted {
-  const { logprobs, top_logprobs: top, stream, stream_options: options, tool_choice: choice, tools } = asked;
-  if (options && !stream) throw badField("stream_options", "stream_options need stream: true.");
-  if (top && !logprobs) throw badField("top_logprobs", "top_logprobs needs logprobs: true.");
-  if (top && top < 0) throw badField("top_logprobs", `top_logprobs must be 0 or more, got ${top}.`);
-  if (asked.prompt_logprobs && asked.prompt_logprobs > 0) {
-    throw badField("prompt_logprobs", "prompt_logprobs gives the prompt's own ids only: use 0.");
+const namedSchema = z.looseObject({
+  type: z.literal("function"),
+  function: z.looseObject({ name: z.string() }),
+});
+
+function toolChoice({ tool_choice: choice }: ChatRequest, tools: readonly WireTool[]): ToolChoice {
+  if (choice === undefined || choice === null) return "auto";
+  if (choice === "none") return choice;
+  if (tools.length === 0) throw badField("tool_choice", "tool_choice needs tools.");
+  if (choice === "auto" || choice === "required") return choice;
+  const named = namedSchema.safeParse(choice);
+  if (!named.success) {
+    throw badField("tool_choice", "tool_choice must be none, auto, required or the name of a function.");
   }
-  if (choice && choice !== "none" && choice !== "auto") {
-    throw badField("tool_choice", "tool_choice must be none or auto.");
+  return namedTool("tool_choice", named.data.function.name, tools);
+}
+
+class ChatWriter implements AnswerWriter {
+  readonly terminator = "[DONE]";
+  readonly #asked: ChatRequest;
+
+  constructor(asked: ChatRequest) {
+    this.#asked = asked;
   }
-  if (choice === "auto" && !tools?.length) throw badField("tool_choice", "tool_choice needs tools.");
-  return readSampling(
-    { ...asked, max_tokens: asked.max_completion_tokens ?? asked.max_tokens },
-    { ...context, top: logprobs ? (top ?? 0) : 0 },
-  );
-}
 
-/** The role of the answer: the assistant, or the last speaker where the request opened no new turn. */
-function roleOf(asked: ChatRequest): string {
-  return (asked.add_generation_prompt ?? true) ? "assistant" : (asked.messages.at(-1)?.role ?? "assistant");
-}
-
-function textOf(asked: ChatRequest, reply: Reply): ChoiceText {
-  return new ChoiceText(reply, (asked.tools?.length ?? 0) > 0 && asked.tool_choice !== "none");
-}
-
-/** One token of `logprobs.content`. Call it before the text takes the id. */
-function logprobEntry(asked: ChatRequest, text: ChoiceText, sampled: TopLogprob, top: readonly TopLogprob[]) {
-  const entry = ({ id, logprob }: TopLogprob) => {
-    const token = text.token(id);
-    return {
-      token: asked.return_tokens_as_token_ids ? `token_id:${id}` : token,
-      logprob: logprobNumber(logprob),
-      bytes: [...Buffer.from(token)],
-    };
-  };
-  const likeliest = sampledFirst(sampled, top).slice(0, asked.top_logprobs ?? 0);
-  return { ...entry(sampled), top_logprobs: likeliest.map(entry) };
-}
-
-export function chatAnswer(
-  asked: ChatRequest,
-  reply: Reply,
-  generated: readonly Generated[],
-  promptLogprobs: unknown = null,
-) {
-  const { id, created, model, promptIds, wanted } = reply;
-  const choices = generated.map((one, index) => {
-    const text = textOf(asked, reply);
-    const content = one.ids.map((id, i) => {
-      const entry = logprobEntry(asked, text, { id, logprob: one.logprobs[i] as number }, one.top[i] ?? []);
-      text.push(id);
-      return entry;
-    });
-    const said = text.whole();
-    return {
+  whole(answer: WireAnswer): JsonObject {
+    const { logprobs, return_token_ids: withIds } = this.#asked;
+    const { created, model, promptTokens, promptIds, choices } = answer;
+    const written = choices.map((choice, index) => ({
       index,
       message: {
-        role: roleOf(asked),
-        content: said.content,
+        role: this.#role,
+        content: choice.text,
         refusal: null,
         annotations: null,
         audio: null,
         function_call: null,
-        ...(said.calls.length > 0 && { tool_calls: said.calls }),
+        ...(choice.calls.length > 0 && { tool_calls: choice.calls }),
         reasoning: null,
       },
-      logprobs: asked.logprobs ? { content } : null,
-      finish_reason: said.calls.length > 0 ? "tool_calls" : one.finish,
-      stop_reason: text.stopReason(one, wanted),
-      token_ids: asked.return_token_ids ? one.ids : null,
+      logprobs: logprobs ? { content: (choice.logprobs ?? []).map((entry) => this.#entry(entry)) } : null,
+      finish_reason: choice.calls.length > 0 ? "tool_calls" : choice.finish,
+      stop_reason: choice.stopReason,
+      token_ids: withIds ? (choice.ids ?? []) : null,
       routed_experts: null,
-    };
-  });
-  return {
-    id,
-    object: "chat.completion",
-    created,
-    model,
-    choices,
-    service_tier: null,
-    system_fingerprint: FINGERPRINT,
-    usage: fullUsage(promptIds.length, countTokens(generated)),
-    prompt_logprobs: promptLogprobs,
-    prompt_token_ids: asked.return_token_ids ? [...promptIds] : null,
-    prompt_text: null,
-    kv_transfer_params: null,
-    ec_transfer_params: null,
-    metrics: null,
-  };
-}
-
-export function chatStream(asked: ChatRequest, reply: Reply, sample: SampleChoices): Response {
-  const { id, created, model, promptIds, wanted } = reply;
-  const withUsage = asked.stream_options?.include_usage === true;
-  const always = withUsage && asked.stream_options?.continuous_usage_stats === true;
-  const head = { id, object: "chat.completion.chunk", created, model };
-  const usage = (completion: number) =>
-    always ? { usage: { ...usageOf(promptIds.length, completion), completion_tokens_details: null } } : {};
-  return eventAnswer(async (send) => {
-    const states = Array.from({ length: wanted.n }, () => ({
-      text: textOf(asked, reply),
-      held: new HeldBack<Generated>(),
-      count: 0,
     }));
-    for (const index of states.keys()) {
+    return {
+      id: `chatcmpl-${answer.id}`,
+      object: "chat.completion",
+      created,
+      model,
+      choices: written,
+      service_tier: null,
+      system_fingerprint: FINGERPRINT,
+      usage: fullUsage(promptTokens, tokensOf(answer)),
+      prompt_logprobs: (answer.promptLogprobs ?? null) as null,
+      prompt_token_ids: withIds && promptIds ? [...promptIds] : null,
+      prompt_text: null,
+      kv_transfer_params: null,
+      ec_transfer_params: null,
+      metrics: null,
+    };
+  }
+
+  begin({ id, created, model, promptTokens, promptIds }: AnswerHead, send: Send): AnswerEvents {
+    const { n, stream_options: options, return_token_ids: withIds, logprobs } = this.#asked;
+    const withUsage = options?.include_usage === true;
+    const always = withUsage && options?.continuous_usage_stats === true;
+    const head = { id: `chatcmpl-${id}`, object: "chat.completion.chunk", created, model };
+    const usage = (completion: number) =>
+      always ? { usage: { ...usageOf(promptTokens, completion), completion_tokens_details: null } } : {};
+    for (let index = 0; index < (n ?? 1); index++) {
       send({
         ...head,
-        choices: [{ index, delta: { role: roleOf(asked), content: "" }, logprobs: null, finish_reason: null }],
+        choices: [{ index, delta: { role: this.#role, content: "" }, logprobs: null, finish_reason: null }],
         ...usage(0),
-        prompt_token_ids: asked.return_token_ids ? [...promptIds] : null,
+        prompt_token_ids: withIds && promptIds ? [...promptIds] : null,
         prompt_text: null,
       });
     }
-    const generated = await sample((index, id, logprob, top) => {
-      const state = states[index] as (typeof states)[number];
-      const { text, held } = state;
-      const content = asked.logprobs ? { content: [logprobEntry(asked, text, { id, logprob }, top)] } : null;
-      const shown = text.push(id);
-      state.count += 1;
-      const counted = usage(state.count);
-      held.next((last) => {
-        const rest = last && text.end();
-        const calls = rest?.calls ?? [];
-        const delta = {
-          content: shown + (rest?.content ?? ""),
-          ...(calls.length > 0 && { tool_calls: calls.map((call, i) => ({ index: i, ...call })) }),
-        };
+    return {
+      piece: ({ choice: index, text, calls, tokens, ids, logprobs: entries, last }) => {
         const end = last && {
           finish_reason: calls.length > 0 ? "tool_calls" : last.finish,
-          stop_reason: text.stopReason(last, wanted),
+          stop_reason: last.stopReason,
         };
-        const token_ids = asked.return_token_ids ? [id] : null;
+        if (tokens === 0 && text === "" && calls.length === 0) {
+          send({ ...head, choices: [{ index, delta: {}, logprobs: null, finish_reason: null, ...end }] });
+          return;
+        }
+        const delta = {
+          content: text,
+          ...(calls.length > 0 && { tool_calls: calls.map((call, i) => ({ index: i, ...call })) }),
+        };
+        const content = logprobs ? { content: (entries ?? []).map((entry) => this.#entry(entry)) } : null;
+        const token_ids = withIds ? ids : null;
         send({
           ...head,
           choices: [{ index, delta, logprobs: content, finish_reason: null, ...end, token_ids }],
-          ...counted,
+          ...usage(tokens),
           ...(end && !withUsage && { system_fingerprint: FINGERPRINT }),
         });
-      });
+      },
+      end(answer) {
+        if (!withUsage) return;
+        const usageAtEnd = usageOf(promptTokens, tokensOf(answer));
+        send({ ...head, choices: [], usage: usageAtEnd, system_fingerprint: FINGERPRINT });
+      },
+      fail: (error) => send(apiErrorBody(error).body),
+    };
+  }
+
+  /** The role of the answer: the assistant, or the last speaker where the request opened no new turn. */
+  get #role(): string {
+    const { add_generation_prompt: opens, messages } = this.#asked;
+    return (opens ?? true) ? "assistant" : (messages.at(-1)?.role ?? "assistant");
+  }
+
+  /** One token of `logprobs.content`. */
+  #entry({ top, ...sampled }: TokenEntry) {
+    const written = ({ id, token, logprob }: TokenLogprob) => ({
+      token: this.#asked.return_tokens_as_token_ids ? `token_id:${id}` : token,
+      logprob,
+      bytes: [...Buffer.from(token)],
     });
-    for (const [index, one] of generated.entries()) {
-      if (states[index]?.held.end(one)) continue;
-      // Nothing was sampled: the request was aborted.
-      const choice = { index, delta: {}, logprobs: null, finish_reason: one.finish, stop_reason: null };
-      send({ ...head, choices: [choice] });
-    }
-    if (!withUsage) return;
-    const usageAtEnd = usageOf(promptIds.length, countTokens(generated));
-    send({ ...head, choices: [], usage: usageAtEnd, system_fingerprint: FINGERPRINT });
-  });
+    return { ...written(sampled), top_logprobs: top.map(written) };
+  }
 }
