@@ -299,17 +299,11 @@ describe("an answer", () => {
   test("says why it ended, in the vendor's words", async () => {
     const ended = async (finish: "stop" | "length", stopReason: string | null) => {
       const answer = { ...ANSWER, choices: [{ ...ANSWER.choices[0]!, calls: [], finish, stopReason }] };
-      const [c, r, m] = await Promise.all(
-        [chat.parse(asChat), responses.parse(asResponses), messages.parse(asMessages)].map(
-          async (request) => (await respondWith(request, answer).json()) as never,
-        ),
-      );
-      return [
-        (c as { choices: { finish_reason: string }[] }).choices[0]!.finish_reason,
-        (r as { status: string }).status,
-        (m as { stop_reason: string }).stop_reason,
-        (m as { stop_sequence: string }).stop_sequence,
-      ];
+      const read = async <T>(request: WireRequest) => (await respondWith(request, answer).json()) as T;
+      const { choices } = await read<{ choices: { finish_reason: string }[] }>(chat.parse(asChat));
+      const { status } = await read<{ status: string }>(responses.parse(asResponses));
+      const message = await read<{ stop_reason: string; stop_sequence: string | null }>(messages.parse(asMessages));
+      return [choices[0]!.finish_reason, status, message.stop_reason, message.stop_sequence];
     };
     expect(await ended("stop", null)).toEqual(["stop", "completed", "end_turn", null]);
     expect(await ended("length", null)).toEqual(["length", "incomplete", "max_tokens", null]);
