@@ -1,8 +1,16 @@
-/** `/inference/v1/generate`: ids in, ids out, as vLLM 0.32 answers it. */
+/**
+ * `/inference/v1/generate`: ids in, ids out, as vLLM 0.32 answers it. Images come processed (`features`) or as files (`content_parts`); each log-probability
+ * names its id in both forms that clients read, vLLM's `token_id` and verifiers' `token`.
+ */
 import { z } from "zod";
-import type { ModelInput } from "../core/model-input.ts";
+import { errorMessage } from "../core/errors.ts";
+import type { Image } from "../core/image.ts";
+import type { ImageSpan, ModelInput } from "../core/model-input.ts";
 import type { TopLogprob } from "../engine/engine.ts";
+import type { HttpRequest } from "../http/request.ts";
 import { json } from "../http/responses.ts";
+import { dataUriBytes } from "../images/openai.ts";
+import { standIn } from "../model/image-processor.ts";
 import { ApiError, badField, integers, readFields, texts } from "../wire/errors.ts";
 import { eventAnswer, HeldBack } from "../wire/events.ts";
 import {
@@ -18,7 +26,7 @@ import {
 import { newId, readJsonBody, seconds } from "../wire/request.ts";
 import { readSampling, samplingFields, type Wanted } from "../wire/sampling.ts";
 import { AnswerText } from "../wire/text.ts";
-import { type Ask, checkPrompt, promptLogprobs } from "./ask.ts";
+import { type Ask, checkPrompt, holdFor, promptLogprobs } from "./ask.ts";
 import type { Backend } from "./backend.ts";
 
 const flag = z.boolean().nullish();
@@ -28,13 +36,14 @@ const featuresSchema = z.looseObject({
   mm_placeholders: z.record(z.string(), z.array(place)),
   kwargs_data: z.record(z.string(), z.array(z.string().nullable())).nullish(),
 });
+const partSchema = z.looseObject({ type: z.literal("image_url"), url: z.string() });
 const schema = z.looseObject({
   token_ids: integers.refine((ids) => ids.length > 0, "expected at least one id"),
   sampling_params: z.looseObject({}),
   model: z.string().nullish(),
   request_id: z.string().nullish(),
   features: featuresSchema.nullish(),
-  content_parts: z.array(z.unknown()).nullish(),
+  content_parts: z.array(partSchema).nullish(),
   stream: flag,
   stream_options: z.looseObject({ include_usage: flag, continuous_usage_stats: flag }).nullish(),
   return_token_ids: flag,
@@ -56,10 +65,12 @@ export async function answerGenerate({ backend, request }: Ask): Promise<Respons
   if (asked.content_parts && asked.features) {
     throw new ApiError(400, "Send content_parts or features, not both.", { type: "Bad Request", param: "body" });
   }
-  if (asked.content_parts)
-    throw badField("content_parts", "Render first and send features: content_parts are not served.");
-  const images = asked.features ? await backend.images.spans(asked.features) : [];
-  const prompt: ModelInput = { ids: Int32Array.from(asked.token_ids), images };
+  const prompt: ModelInput = asked.content_parts
+    ? await withParts(asked.token_ids, asked.content_parts, backend, request)
+    : {
+        ids: Int32Array.from(asked.token_ids),
+        images: asked.features ? await backend.images.spans(asked.features) : [],
+      };
   checkPrompt(prompt, backend);
   if (params.prompt_logprobs && params.prompt_logprobs > 0) {
     throw badField("prompt_logprobs", "prompt_logprobs gives the prompt's own ids only: use 0.");
@@ -81,6 +92,50 @@ export async function answerGenerate({ backend, request }: Ask): Promise<Respons
     withIds: asked.return_token_ids === true,
   };
   return asked.stream ? streamed(context, asked.stream_options ?? {}) : whole(context);
+}
+
+/** Ids with one placeholder per image, and the images as files: each placeholder grows to as many as its image takes. */
+async function withParts(
+  ids: readonly number[],
+  parts: readonly z.output<typeof partSchema>[],
+  backend: Backend,
+  request: HttpRequest,
+): Promise<ModelInput> {
+  const { chat, desk, contextTokens } = backend;
+  const { imageToken } = chat.ids;
+  const marks = ids.filter((id) => id === imageToken).length;
+  if (marks !== parts.length) {
+    const message = `token_ids has ${marks} image placeholders for ${parts.length} content_parts: write one for each, as it is before images are expanded.`;
+    throw new ApiError(400, message, { type: "Bad Request", param: "body.content_parts" });
+  }
+  const files = parts.map(({ url }, i) => fileOf(url, `content_parts.${i}.url`));
+  const lengths = files.map((file) => {
+    const { width, height } = desk.size(file);
+    return chat.processor.tokenCount(standIn(width, height));
+  });
+  // Before anything is written out: a few ids can announce very many.
+  const total = lengths.reduce((sum, length) => sum + length - 1, ids.length);
+  if (total >= contextTokens) {
+    throw badField("input_tokens", `With its images the prompt has ${total} tokens; the context has ${contextTokens}.`);
+  }
+  const { images, release } = await desk.decode(files, request.signal);
+  holdFor(request, release);
+  const spans: ImageSpan[] = [];
+  const expanded: number[] = [];
+  for (const id of ids) {
+    const length = id === imageToken ? (lengths[spans.length] as number) : 1;
+    if (id === imageToken) spans.push({ start: expanded.length, length, image: images[spans.length] as Image });
+    for (let i = 0; i < length; i++) expanded.push(id);
+  }
+  return { ids: Int32Array.from(expanded), images: spans };
+}
+
+function fileOf(url: string, param: string): Uint8Array {
+  try {
+    return dataUriBytes(url);
+  } catch (error) {
+    throw new ApiError(400, `${param}: ${errorMessage(error)}`, { type: "Bad Request", param: `body.${param}` });
+  }
 }
 
 /** A wrong type in here is vLLM's fault of the whole field. */
@@ -114,7 +169,12 @@ function entry({ params }: Context, id: number, logprob: number, top: readonly T
     return at < 0 ? null : at + 1;
   };
   const likeliest = sampledFirst({ id, logprob }, top).slice(0, Math.max(params.logprobs ?? 0, 1));
-  const wire = (one: TopLogprob) => ({ token_id: one.id, logprob: logprobNumber(one.logprob), rank: rank(one.id) });
+  const wire = (one: TopLogprob) => ({
+    token: `token_id:${one.id}`,
+    token_id: one.id,
+    logprob: logprobNumber(one.logprob),
+    rank: rank(one.id),
+  });
   return { ...wire({ id, logprob }), top_logprobs: likeliest.map(wire) };
 }
 
@@ -138,7 +198,10 @@ async function whole(context: Context): Promise<Response> {
     prompt_logprobs: await promptLogprobs(params.prompt_logprobs, backend, model, prompt),
     prompt_token_id_logprobs: null,
     prompt_token_ids: withIds ? [...prompt.ids] : null,
-    mm_placeholders: null,
+    mm_placeholders:
+      withIds && prompt.images.length > 0
+        ? { image: prompt.images.map(({ start, length }) => ({ offset: start, length })) }
+        : null,
     metrics: null,
     kv_transfer_params: null,
     ec_transfer_params: null,

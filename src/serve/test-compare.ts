@@ -61,6 +61,8 @@ function compare(ours: unknown, theirs: unknown, path: string, found: string[]):
     for (const name of keys) {
       if (!Object.hasOwn(ours, name))
         found.push(`${path}.${name} is missing, it should be ${JSON.stringify(theirs[name])}`);
+      // Ours says it twice, for clients of another age.
+      else if (name === "token" && Object.hasOwn(theirs, "token_id")) continue;
       else if (!Object.hasOwn(theirs, name)) found.push(`${path}.${name} is too much: ${JSON.stringify(ours[name])}`);
       else compare(ours[name], theirs[name], `${path}.${name}`, found);
     }

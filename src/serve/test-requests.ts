@@ -41,6 +41,8 @@ const TOOL = {
 };
 /** Vision ids of the tests' vocabulary, which we never sample; without this vLLM would give them a share. */
 const logit_bias = { 291: -100, 292: -100, 293: -100, 294: -100, 295: -100 };
+/** One image before it is expanded: start, placeholder, end. */
+const IMAGE = [291, 294, 292];
 const greedy = { temperature: 0, max_tokens: 6 };
 
 const chat = (name: string, body: object): TestRequest => ({
@@ -211,6 +213,12 @@ export const REQUESTS: readonly TestRequest[] = [
   generate("temperature below 0", { sampling_params: { temperature: -1 } }),
   generate("temperature that is text", { sampling_params: { temperature: "hot" } }),
   generate("too many choices", { sampling_params: { n: 100_000 } }),
+  generate("content parts", {
+    token_ids: [40, ...IMAGE, 41, ...IMAGE, 42],
+    content_parts: [dataUri(64, 64), dataUri(64, 96, 9)].map((url) => ({ type: "image_url", url })),
+    sampling_params: { temperature: 0, max_tokens: 4, logprobs: 1 },
+    return_token_ids: true,
+  }),
   generate("features and content parts", {
     content_parts: [{ type: "image_url", url: "x" }],
     features: { mm_hashes: { image: ["a"] }, mm_placeholders: { image: [{ offset: 0, length: 1 }] } },

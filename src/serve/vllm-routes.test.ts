@@ -17,11 +17,18 @@ afterAll(() => served.close());
 
 type Wire = {
   token_ids: number[];
-  features: { kwargs_data: { image: (string | null)[] } | null; mm_hashes: { image: string[] } };
+  features: {
+    kwargs_data: { image: (string | null)[] } | null;
+    mm_hashes: { image: string[] };
+    mm_placeholders: { image: { offset: number; length: number }[] };
+  };
+  mm_placeholders: object | null;
+  prompt_token_ids: number[] | null;
   sampling_params: object;
   choices: {
     token_ids: number[];
     finish_reason: string;
+    logprobs: { content: { token: string }[] };
     weight_versions: { version: string; start: number; end: number }[];
   }[];
 };
@@ -81,6 +88,41 @@ describe("render and generate", () => {
     expect(rendered.token_ids).toEqual(chat.prompt_token_ids);
     const generated = await post("/inference/v1/generate", rendered);
     expect(generated.choices[0]!.token_ids).toEqual(chat.choices[0]!.token_ids);
+  });
+
+  test("files next to ids with one placeholder each are the prompt that render makes, and the answer says where they lie", async () => {
+    const asked = { messages: LOOK, temperature: 0, max_tokens: 8 };
+    const rendered = await post("/v1/chat/completions/render", asked);
+    const [{ offset, length }] = rendered.features.mm_placeholders.image as [{ offset: number; length: number }];
+    const short = rendered.token_ids.filter((_, i) => i <= offset || i >= offset + length);
+    const sampling = { ...rendered.sampling_params, logprobs: 1 };
+    const more = { sampling_params: sampling, return_token_ids: true };
+    const parts = { token_ids: short, content_parts: [{ type: "image_url", url: dataUri(64, 96) }], ...more };
+    const whole = await post("/inference/v1/generate", { ...rendered, ...more });
+    const answer = await post("/inference/v1/generate", parts);
+    expect(answer.prompt_token_ids).toEqual(rendered.token_ids);
+    expect(answer.mm_placeholders).toEqual({ image: [{ offset, length }] });
+    expect(whole.mm_placeholders).toEqual(answer.mm_placeholders);
+    expect(answer.choices[0]!.logprobs).toEqual(whole.choices[0]!.logprobs);
+    for (const [i, entry] of answer.choices[0]!.logprobs.content.entries()) {
+      expect(entry.token).toBe(`token_id:${answer.choices[0]!.token_ids[i]}`);
+    }
+    const quiet = await post("/inference/v1/generate", { ...parts, return_token_ids: false });
+    expect([quiet.prompt_token_ids, quiet.mm_placeholders]).toEqual([null, null]);
+  });
+
+  test.each([
+    ["a placeholder too few", { token_ids: [40] }, "0 image placeholders for 1 content_parts"],
+    ["a web address", { content_parts: [{ type: "image_url", url: "https://a.b/c.png" }] }, "downloads nothing"],
+    ["no image", { content_parts: [{ type: "image_url", url: "data:image/png;base64,AAAA" }] }, "image"],
+    ["a film", { content_parts: [{ type: "video_url", url: "data:video/mp4;base64,AAAA" }] }, "image_url"],
+  ])("content parts with %s are refused", async (_, wrong, message) => {
+    const rendered = await post("/v1/chat/completions/render", { messages: LOOK });
+    const ids = [40, rendered.token_ids[rendered.features.mm_placeholders.image[0]!.offset], 41];
+    const parts = [{ type: "image_url", url: dataUri(64, 96) }];
+    const body = { token_ids: ids, content_parts: parts, sampling_params: { max_tokens: 2 }, ...wrong };
+    const { error } = await post<{ error: { message: string } }>("/inference/v1/generate", body, 400);
+    expect(error.message).toContain(message);
   });
 
   test("a picture that was sent once can be named alone, until the server forgets it; another one under its name is another one", async () => {
