@@ -3,6 +3,8 @@
  * `ziglang` (`pip install ziglang==0.17.0`). The version is fixed, so that the same sources give the same bytes.
  */
 import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { cacheFolder } from "../src/core/cache-folder.ts";
 
 export const ZIG_VERSION = "0.17.0";
 
@@ -15,9 +17,15 @@ export function findZig(): Zig | undefined {
   for (const [program = "", ...first] of candidates) {
     const { stdout } = spawnSync(program, [...first, "version"], { encoding: "utf8" });
     if (stdout?.trim() !== ZIG_VERSION) continue;
+    // The libraries that zig compiles for a system are kept from one build to the next, and none are written to the repository.
+    const cache = join(cacheFolder(), "zig");
+    const env = { ZIG_GLOBAL_CACHE_DIR: cache, ZIG_LOCAL_CACHE_DIR: join(cache, "local"), ...process.env };
     return (args) => {
-      const { status, error } = spawnSync(program, [...first, ...args], { stdio: ["ignore", "inherit", "inherit"] });
-      if (status !== 0) throw new Error(`zig ${args[0]} failed: ${error?.message ?? `status ${status}`}`);
+      const { status, signal, error } = spawnSync(program, [...first, ...args], {
+        stdio: ["ignore", "inherit", "inherit"],
+        env,
+      });
+      if (status !== 0) throw new Error(`zig ${args[0]} ended with ${error?.message ?? signal ?? `status ${status}`}`);
     };
   }
   return undefined;

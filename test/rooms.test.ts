@@ -94,7 +94,7 @@ describe("the house", () => {
       (file) => !isTest(file) && importsOf(file).some((target) => target.startsWith(worlds)),
     );
     expect(users.map((file) => relative(src, file)).sort()).toEqual([
-      "cli/main.ts",
+      "cli/program.ts",
       "index.ts",
       "rollout/worker-modules.ts",
     ]);

@@ -148,12 +148,20 @@ export class Progress {
   }
 }
 
+/** `npm start` passes on a Ctrl-C that reached us already: what comes so soon after the first is the same press. */
+const SAME_PRESS_MS = 500;
+
 /** True once Ctrl-C was pressed; a second press ends the process at once. */
 export function onInterrupt(then: () => void = () => {}): { readonly interrupted: boolean } {
   const state = { interrupted: false };
+  let first = 0;
   process.on("SIGINT", () => {
-    if (state.interrupted) process.exit(EXIT.interrupted);
+    if (state.interrupted) {
+      if (performance.now() - first > SAME_PRESS_MS) process.exit(EXIT.interrupted);
+      return;
+    }
     state.interrupted = true;
+    first = performance.now();
     then();
   });
   return state;

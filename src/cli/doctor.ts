@@ -90,7 +90,9 @@ function browser(): Finding {
 }
 
 function terminal(): Finding {
-  const truecolor = /truecolor|24bit/.test(process.env.COLORTERM ?? "");
+  const truecolor =
+    /truecolor|24bit/.test(process.env.COLORTERM ?? "") ||
+    (process.stdout.isTTY && process.stdout.getColorDepth() >= 24);
   return {
     part: "Terminal",
     state: "ok",

@@ -71,7 +71,8 @@ export class LiveView {
       metrics[name] === undefined ? [] : [`${name} ${short(metrics[name])}`],
     );
     const words = message === undefined ? [...(figures ?? []), ...episodes(event)].join("  ") : wordsOf(event);
-    if (words) process.stderr.write(`${seconds} s  ${kind === "alarm" ? "ALARM" : kind} ${step}  ${words}\n`);
+    const place = kind === "sft" || kind === "train" ? `${step}/${this.#warm + this.#steps}` : step;
+    if (words) process.stderr.write(`${seconds} s  ${kind === "alarm" ? "ALARM" : kind} ${place}  ${words}\n`);
   }
 
   #paint(): void {

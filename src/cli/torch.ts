@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { Command, Option } from "commander";
 import { ConfigError } from "../core/index.ts";
 import { adoptPython, defaultPython, packageFolder, setUpTorch, type TorchInstall } from "../engine/index.ts";
+import { SYSTEM_PYTHON } from "../engine/torch/environment.ts";
 
 type SetupFlags = { cuda?: boolean; cpu?: boolean; python?: string; base: string; indexUrl?: string };
 type ServeFlags = { host: string; port: string; python?: string };
@@ -15,7 +16,7 @@ export function torchCommand(): Command {
     .addOption(new Option("--cuda", "fail unless PyTorch sees a GPU afterwards").conflicts("cpu"))
     .option("--cpu", "a GPU is not needed (the default)")
     .option("--python <path>", "use this environment, which has torch and transformers, and make none")
-    .option("--base <python>", "the Python that makes the environment, 3.11 or newer", "python3")
+    .option("--base <python>", "the Python that makes the environment, 3.11 or newer", SYSTEM_PYTHON)
     .option(
       "--index-url <url>",
       "where pip finds the wheels of torch (PyTorch's install page has one for each CUDA and for CPUs)",

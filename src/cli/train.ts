@@ -27,6 +27,7 @@ import {
 import { captioned } from "./captions.ts";
 import { collect, EXIT, onInterrupt, parseSettings } from "./common.ts";
 import { ENGINE_FLAG, withEngine } from "./engine.ts";
+import { prepareKernels } from "./kernels.ts";
 import { LiveView } from "./live.ts";
 import { memoryLine, recipeMemory } from "./scale.ts";
 
@@ -57,8 +58,6 @@ export function trainCommand(): Command {
 }
 
 async function runTrain(name: string, flags: Flags): Promise<void> {
-  // The first thing that a first start shows, before anything takes time.
-  if (!flags.dryRun) process.stderr.write(`${name}: reading the recipe, preparing the engine\n`);
   const recipe = await pinModel(loadRecipe(name, withModel(withEngine(parseSettings(flags.set), flags.engine), flags)));
   if (flags.resume && flags.new) throw new ConfigError("Choose one of --resume and --new.");
   checkRecipe(recipe);
@@ -108,10 +107,17 @@ export async function runRecipe(
   const view = new LiveView(await warmStartUpdates(recipe.warmStart), recipe.steps);
   process.stderr.write(`${recipe.name}: ${recipe.expect || "no expected curve is recorded"}\nrun folder: ${folder}\n`);
   const abort = new AbortController();
+  let isTraining = false;
   onInterrupt(() => {
+    if (!isTraining) {
+      process.stderr.write("\nStopped before the run began.\n");
+      process.exit(EXIT.interrupted);
+    }
     process.stderr.write("\nFinishing this step and saving; press Ctrl-C again to stop at once.\n");
     abort.abort();
   });
+  await prepareKernels(recipe.engine);
+  isTraining = true;
   const result = await train({ recipe, folder, mode: what, signal: abort.signal, onEvent: (event) => view.see(event) });
   view.close();
   if (!result.finished) {

@@ -49,5 +49,5 @@ function missingExport(why: string): string | undefined {
 
 /** Names of files start with `./`, `../` or `/`, or end like one. */
 export function isPath(name: string): boolean {
-  return /^(\.{1,2}[/\\]|\/|[a-zA-Z]:\\)/.test(name) || /\.[mc]?[jt]s(#|$)/.test(name);
+  return /^(\.{1,2}[/\\]|\/|[a-zA-Z]:[/\\])/.test(name) || /\.[mc]?[jt]s(#|$)/.test(name);
 }

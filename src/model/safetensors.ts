@@ -6,10 +6,11 @@
  * A header is data from outside: every number in it is checked against the size of the file before memory is spent.
  */
 import { randomBytes } from "node:crypto";
-import { type FileHandle, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { type FileHandle, open, readFile, rm, stat } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
 import { DataError, errorMessage } from "../core/errors.ts";
 import { isJsonObject } from "../core/json.ts";
+import { move } from "../core/move.ts";
 
 export type Tensor = { readonly shape: readonly number[]; readonly data: Float32Array };
 export type Tensors = Map<string, Tensor>;
@@ -107,7 +108,7 @@ export async function writeSafetensors(
     for (const [, { data }] of list) await writeAll(handle, Buffer.from(data.buffer, data.byteOffset, data.byteLength));
     await handle.sync();
     await handle.close();
-    await rename(temporary, file);
+    await move(temporary, file);
   } catch (error) {
     await handle.close().catch(() => {});
     await rm(temporary, { force: true });

@@ -3,10 +3,11 @@
  * renamed; last of all the pointer `latest.json` (and `best.json`) moves, by rename. So at every instant the pointer names a whole
  * checkpoint. Should one be damaged all the same, `latest()` falls back to the newest whole one before it and says so.
  */
-import { mkdir, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import { DataError, errorMessage } from "../core/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import { move } from "../core/move.ts";
 import { isMissing, namesIn, removeLeftovers, syncFile, syncFolder, temporaryName, writeAtomic } from "./files.ts";
 
 export const CHECKPOINTS_FOLDER = "checkpoints";
@@ -53,7 +54,7 @@ export class CheckpointStore {
       const place = join(this.folder, name.slice(REPLACED.length));
       if (await isThere(place)) await rm(join(this.folder, name), { recursive: true, force: true });
       else {
-        await rename(join(this.folder, name), place);
+        await move(join(this.folder, name), place);
         notes.push(`checkpoints: ${name.slice(REPLACED.length)} was being replaced; the earlier one was put back.`);
       }
     }
@@ -91,9 +92,9 @@ export class CheckpointStore {
     const old = join(this.folder, `${REPLACED}step-${step}`);
     if (await isThere(path)) {
       await rm(old, { recursive: true, force: true });
-      await rename(path, old);
+      await move(path, old);
     }
-    await rename(making, path);
+    await move(making, path);
     await syncFolder(this.folder);
     await writeAtomic(join(this.folder, "latest.json"), `${JSON.stringify({ step })}\n`);
     await rm(old, { recursive: true, force: true });
@@ -177,7 +178,7 @@ export class CheckpointStore {
       if (named.includes(step)) continue;
       // Renamed first: a folder half deleted never stands under a checkpoint's name.
       const gone = temporaryName(this.#pathOf(step));
-      await rename(this.#pathOf(step), gone);
+      await move(this.#pathOf(step), gone);
       await rm(gone, { recursive: true, force: true });
     }
   }

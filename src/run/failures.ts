@@ -2,6 +2,7 @@
  * Episodes that failed for our reasons: what went wrong in one, as its author needs it to mend the environment, and how it is told. The terminal, the
  * run's events and the viewer all show the first one of a run.
  */
+import { fileURLToPath } from "node:url";
 import { SaccadeError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
 
@@ -63,7 +64,7 @@ function framesOf(error: unknown): string[] {
 const HOME = new URL(import.meta.url.endsWith(".ts") ? ".." : ".", import.meta.url);
 
 function isOurs(frame: string): boolean {
-  return frame.includes(HOME.href) || frame.includes(decodeURIComponent(HOME.pathname));
+  return frame.includes(HOME.href) || frame.includes(fileURLToPath(HOME));
 }
 
 function shorten(text: string): string {

@@ -2,8 +2,9 @@
  * How a file comes to be whole or not at all: it is written beside its place under a temporary name, forced to disk, and renamed.
  * A killed process leaves at most a temporary name behind, which the next opening removes.
  */
-import { open, readdir, rename, rm } from "node:fs/promises";
+import { open, readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { move } from "../core/move.ts";
 
 export const TEMPORARY = ".tmp-";
 /** Episodes are conversations, and settings may say where things are: files of a run are for whoever runs it. */
@@ -26,7 +27,7 @@ export async function writeAtomic(path: string, data: string | Uint8Array, durab
     } finally {
       await handle.close();
     }
-    await rename(temporary, path);
+    await move(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true });
     throw error;

@@ -11,11 +11,12 @@
  * process killed at any instant leaves a folder that `openRun` opens and `begin` continues. Readers need no opening: see the
  * `read…`, `load…` and `list…` functions of this room.
  */
-import { mkdir, rename } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { ConfigError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import { move } from "../core/move.ts";
 import { type Checkpoint, CheckpointStore } from "./checkpoints.ts";
 import { EVENTS_FILE, type EventKind, EventWriter, type Metrics, type RunEvent } from "./events.ts";
 import { namesIn, removeLeftovers, TEMPORARY } from "./files.ts";
@@ -105,7 +106,7 @@ export class RunFolder {
     checkMode(path, options.mode ?? "either", resumed, names);
     await removeLeftovers(path);
     if (problem !== undefined) {
-      await rename(join(path, MANIFEST_FILE), join(path, `${MANIFEST_FILE}.damaged`));
+      await move(join(path, MANIFEST_FILE), join(path, `${MANIFEST_FILE}.damaged`));
       notes.push(`${problem} It was renamed to ${MANIFEST_FILE}.damaged and written again from this configuration.`);
     } else if (resumed && before === undefined) {
       notes.push(`${MANIFEST_FILE} was missing; it was written again from this configuration.`);

@@ -1,7 +1,8 @@
 /** The model that a run begins with, and what the run writes about the one it trained. */
 import { existsSync } from "node:fs";
-import { readdir, rename, rm } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { move } from "../core/move.ts";
 import { findModel, requireModel } from "../model/find.ts";
 import { HUB_PREFIX } from "../model/hub-cache.ts";
 import { createFolder } from "../model/index.ts";
@@ -15,7 +16,7 @@ export async function replaceFolder(path: string, write: (folder: string) => Pro
   await rm(making, { recursive: true, force: true });
   await write(making);
   await rm(path, { recursive: true, force: true });
-  await rename(making, path);
+  await move(making, path);
 }
 
 /** Removes what a process that died was writing in this folder through `replaceFolder`. */

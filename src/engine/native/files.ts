@@ -4,9 +4,10 @@
  * learner's state in `policy.state.safetensors`. Folders of earlier versions, which held both, still load.
  * A folder is written beside its place and moved there when it is complete.
  */
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { ConfigError, DataError } from "../../core/errors.ts";
+import { move } from "../../core/move.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { mixSeed } from "../../core/seed.ts";
 import { readWeights, saveFolder } from "../../model/folder.ts";
@@ -177,11 +178,11 @@ async function writeWhole(
     for (const name of [VALUE_FILE, STATE_FILE]) await rm(besidePath(folder, name), { force: true });
     if (await exists(folder)) {
       for (const name of [VALUE_FILE, OLD_STATE_FILE]) await rm(join(folder, name), { force: true });
-      for (const name of await readdir(to)) await rename(join(to, name), join(folder, name));
+      for (const name of await readdir(to)) await move(join(to, name), join(folder, name));
     } else {
-      await rename(to, folder);
+      await move(to, folder);
     }
-    for (const name of companions) await rename(join(draft, name), besidePath(folder, name));
+    for (const name of companions) await move(join(draft, name), besidePath(folder, name));
   } finally {
     await rm(draft, { recursive: true, force: true });
   }

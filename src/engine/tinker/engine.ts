@@ -3,7 +3,7 @@
  * the chat template and the image processor of its model, and ids are made here. See docs/guide/tinker.md.
  */
 import { readFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { join, resolve, sep } from "node:path";
 import { z } from "zod";
 import { ConfigError } from "../../core/errors.ts";
 import { isJsonObject } from "../../core/json.ts";
@@ -144,7 +144,7 @@ export async function checkTokenizer(folder: string, wanted: string, declared?: 
 
 /** What a folder may be called: its own name, those above it in a hub's cache, what its files say. */
 async function namesOf(folder: string): Promise<string[]> {
-  const path = resolve(folder).split("/").slice(-3);
+  const path = resolve(folder).split(sep).slice(-3);
   const names = path
     .map((part) => (part.startsWith("models--") ? part.split("--").slice(1).join("/") : part))
     .reverse();

@@ -4,9 +4,10 @@
  */
 import { randomUUID } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { move } from "../../core/move.ts";
 import type { Connection } from "./connection.ts";
 import { Gone, WorkerLost } from "./lost.ts";
 import type { WorkerSource } from "./process.ts";
@@ -133,9 +134,9 @@ async function download(connection: Connection, bundle: string, path: string, ba
       if (file.startsWith(`${name}.`) && file.endsWith(".safetensors")) await rm(join(parent, file));
     }
     if (await exists(path))
-      for (const file of await readdir(join(draft, name))) await rename(join(draft, name, file), join(path, file));
-    else await rename(join(draft, name), path);
-    for (const file of files.filter((file) => !file.includes("/"))) await rename(join(draft, file), join(parent, file));
+      for (const file of await readdir(join(draft, name))) await move(join(draft, name, file), join(path, file));
+    else await move(join(draft, name), path);
+    for (const file of files.filter((file) => !file.includes("/"))) await move(join(draft, file), join(parent, file));
   } finally {
     await rm(draft, { recursive: true, force: true });
   }

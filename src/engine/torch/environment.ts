@@ -32,6 +32,9 @@ assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"
 devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
 print(json.dumps({"executable": sys.executable, "torch": torch.__version__, "transformers": transformers.__version__, "devices": devices}))`;
 
+/** On Windows `python3` is often a stand-in that opens a shop. */
+export const SYSTEM_PYTHON = process.platform === "win32" ? "python" : "python3";
+
 /** The environment that `setup` makes. */
 export function environmentFolder(): string {
   return join(cacheFolder(), "torch");
@@ -42,7 +45,7 @@ export function defaultPython(): string {
   const file = rememberedIn();
   const told = existsSync(file) && mistrust(file) === undefined ? readFileSync(file, "utf8").trim() : undefined;
   const found = [told, pythonIn(environmentFolder())].find((python) => python !== undefined && existsSync(python));
-  return process.env.SACCADE_TORCH_PYTHON || found || "python3";
+  return process.env.SACCADE_TORCH_PYTHON || found || SYSTEM_PYTHON;
 }
 
 /** Checks a Python and uses it from now on. */

@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
+import { delimiter } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { EngineError } from "../errors.ts";
 import { Connection } from "./connection.ts";
@@ -113,9 +114,7 @@ export class LocalWorker implements WorkerSource {
     const child = spawn(python, [...launch(this.#settings), "--with-parent", ...flags(this.#settings)], {
       env: {
         ...process.env,
-        PYTHONPATH: [packageFolder(), process.env.PYTHONPATH]
-          .filter(Boolean)
-          .join(process.platform === "win32" ? ";" : ":"),
+        PYTHONPATH: [packageFolder(), process.env.PYTHONPATH].filter(Boolean).join(delimiter),
         PYTHONUNBUFFERED: "1",
         SACCADE_TORCH_KEY: key,
         // Folders hold all that is needed; without this a machine off the net waits for the hub.
@@ -125,6 +124,7 @@ export class LocalWorker implements WorkerSource {
       stdio: ["pipe", "pipe", "pipe"],
       // A Ctrl-C reaches us only; we close the pipe.
       detached: true,
+      windowsHide: true,
     });
     const lines: string[] = [];
     eachLine(child.stderr, (line) => {

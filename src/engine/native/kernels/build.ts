@@ -11,7 +11,7 @@ import { dirname, join } from "node:path";
 import { cacheFolder, mistrust } from "../../../core/cache-folder.ts";
 import { errorMessage } from "../../../core/errors.ts";
 import { packageFolder } from "../../../core/package-folder.ts";
-import { type Compiler, compile, compilerNames, findCompiler } from "./compiler.ts";
+import { type Compiler, compile, compilerNames, findCompiler, importLibrary } from "./compiler.ts";
 
 export type Build =
   /** Compiler "cache" and 0 seconds when an earlier build was found. */
@@ -27,6 +27,9 @@ export const flags = [
   "-DNAPI_VERSION=8",
 ];
 
+/** About what it takes on two cores. */
+export const COMPILE_SECONDS = 10;
+
 /** kernels.cc is compiled once per instruction set; the addon picks at load. */
 const variants: { isa: string; flags: string[] }[] = [
   { isa: "generic", flags: [] },
@@ -36,7 +39,7 @@ const variants: { isa: string; flags: string[] }[] = [
 /** What `compileKernels` would do: nothing, for an earlier build is there; compile with this compiler; or fail. */
 export type BuildPlan =
   | { file: string; found: true }
-  | { file: string; found: false; compiler: Compiler; sources: string; headers: string }
+  | { file: string; found: false; compiler: Compiler; sources: string; node: NodeApi }
   | { problem: string };
 
 export function planBuild(force = false): BuildPlan {
@@ -52,9 +55,9 @@ export function planBuild(force = false): BuildPlan {
   if (!force && existsSync(file) && mistrust(file) === undefined) return { file, found: true };
   const compiler = findCompiler();
   if (!compiler) return { problem: `no C++ compiler found (looked for ${compilerNames().join(", ")})` };
-  const headers = headerFolder();
-  if (!headers) return { problem: "the package node-api-headers is missing; run npm install" };
-  return { file, found: false, compiler, sources, headers };
+  const node = nodeApi();
+  if (!node) return { problem: "the package node-api-headers is missing; run npm install" };
+  return { file, found: false, compiler, sources, node };
 }
 
 /** Returns the addon's file, compiling it when the cache does not hold it (or with `force`). */
@@ -65,49 +68,71 @@ export async function compileKernels(options: { force?: boolean } = {}): Promise
 export async function carryOut(plan: BuildPlan): Promise<Build> {
   if ("problem" in plan) return plan;
   if (plan.found) return { file: plan.file, compiler: "cache", seconds: 0 };
-  const { file, compiler, sources, headers } = plan;
+  const { file, compiler, sources, node } = plan;
   const start = performance.now();
   const scratch = mkdtempSync(join(dirname(file), "build-"));
+  const clear = () => rmSync(scratch, { recursive: true, force: true });
+  // Whoever is stopped meanwhile leaves nothing behind either.
+  process.once("exit", clear);
   try {
     const object = (name: string) => join(scratch, `${name}.o`);
     const calls = variants.map(({ isa, flags: own }) => [
       ...flags,
       ...own,
       `-DSACCADE_ISA=${isa}`,
-      `-I${headers}`,
+      `-I${node.headers}`,
       "-c",
       join(sources, "kernels.cc"),
       "-o",
       object(isa),
     ]);
-    const problem = await compile(compiler, calls);
+    const imports = join(scratch, "node_api.lib");
+    const problem =
+      (await compile(compiler, calls)) ??
+      (process.platform === "win32" ? await importLibrary(compiler, node.names, imports) : undefined);
     if (problem) return { problem };
     const built = join(scratch, "kernels.node");
     const link = [
       ...flags,
       ...(variants.length > 1 ? ["-DSACCADE_WITH_AVX2=1"] : []),
-      `-I${headers}`,
+      `-I${node.headers}`,
       "-shared",
       ...(process.platform === "darwin" ? ["-undefined", "dynamic_lookup"] : []),
       join(sources, "addon.cc"),
       join(sources, "crew.cc"),
       ...variants.map(({ isa }) => object(isa)),
+      // Windows finds no library of a compiler's by itself.
+      ...(process.platform === "win32" ? [imports, "-static"] : []),
       "-o",
       built,
     ];
     const broken = await compile(compiler, [link]);
     if (broken) return { problem: broken };
     chmodSync(built, 0o755);
-    renameSync(built, file);
+    putInPlace(built, file);
   } finally {
-    rmSync(scratch, { recursive: true, force: true });
+    process.off("exit", clear);
+    clear();
   }
   return { file, compiler: compiler.name, seconds: (performance.now() - start) / 1000 };
 }
 
-function headerFolder(): string | undefined {
+/** Windows does not replace a library that a process has loaded: then it was built meanwhile, from the same sources. */
+function putInPlace(built: string, file: string): void {
   try {
-    return join(dirname(createRequire(import.meta.url).resolve("node-api-headers/package.json")), "include");
+    renameSync(built, file);
+  } catch (error) {
+    if (process.platform !== "win32" || !existsSync(file)) throw error;
+  }
+}
+
+/** What an addon is compiled against: headers, and for Windows the names that Node exports. */
+type NodeApi = { readonly headers: string; readonly names: string };
+
+function nodeApi(): NodeApi | undefined {
+  try {
+    const folder = dirname(createRequire(import.meta.url).resolve("node-api-headers/package.json"));
+    return { headers: join(folder, "include"), names: join(folder, "def", "node_api.def") };
   } catch {
     return undefined;
   }

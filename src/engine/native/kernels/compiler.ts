@@ -4,6 +4,7 @@
  */
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 
 export type Compiler = {
   /** As it was named: "g++", $CXX. */
@@ -42,14 +43,36 @@ export async function compile(compiler: Compiler, calls: readonly (readonly stri
   return problems.find((problem) => problem !== undefined);
 }
 
+/** Windows: makes the library to link with from a list of the names that Node exports. Returns what went wrong. */
+export async function importLibrary(compiler: Compiler, names: string, to: string): Promise<string | undefined> {
+  // It comes with the compiler, and is next to it or on the path.
+  const folder = dirname(compiler.program);
+  const tools = ["llvm-dlltool", "dlltool"].flatMap((tool) => (folder === "." ? [tool] : [join(folder, tool), tool]));
+  const machine = process.arch === "arm64" ? "arm64" : "i386:x86-64";
+  const problems: string[] = [];
+  for (const program of tools) {
+    const problem = await compileOne({ name: program, program, first: [] }, ["-m", machine, "-d", names, "-l", to]);
+    if (problem === undefined) return undefined;
+    problems.push(problem);
+  }
+  return problems.join("\n");
+}
+
 function compileOne({ name, program, first }: Compiler, args: readonly string[]): Promise<string | undefined> {
   return new Promise((resolve) => {
     const told: Buffer[] = [];
     const child = spawn(program, [...first, ...args], { stdio: ["ignore", "ignore", "pipe"], windowsHide: true });
     const failed = (why: string) => resolve(`${name} failed to compile the kernels\n${args.join(" ")}\n${why}`);
     child.stderr.on("data", (chunk: Buffer) => told.push(chunk));
-    child.on("error", (error) => failed(error.message));
+    // Whoever is stopped meanwhile stops the compiler, too.
+    const stop = () => child.kill();
+    process.once("exit", stop);
+    child.on("error", (error) => {
+      process.off("exit", stop);
+      failed(error.message);
+    });
     child.on("close", (status, signal) => {
+      process.off("exit", stop);
       if (status === 0) resolve(undefined);
       else failed(Buffer.concat(told).toString().trim() || `it ended with ${signal ?? status}`);
     });

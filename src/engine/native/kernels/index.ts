@@ -6,12 +6,13 @@
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { ConfigError, errorMessage } from "../../../core/errors.ts";
+import { errorMessage } from "../../../core/errors.ts";
 import { packageFolder } from "../../../core/package-folder.ts";
 import { EngineError } from "../../errors.ts";
 import type { Kernels } from "./api.ts";
-import { carryOut, planBuild } from "./build.ts";
+import { COMPILE_SECONDS, carryOut, planBuild } from "./build.ts";
 import { loadCompiled } from "./compiled.ts";
+import { wantedKernels } from "./expected.ts";
 import { findPrebuilt } from "./prebuilt.ts";
 import { referenceKernels } from "./reference.ts";
 import { attachWasm } from "./wasm.ts";
@@ -19,6 +20,7 @@ import { compileModule, openMemory, type WasmModule, type WasmThread } from "./w
 
 export type { F32, Flag, I32, Kernels } from "./api.ts";
 export { type Build, compileKernels } from "./build.ts";
+export { type ExpectedKernels, expectedKernels } from "./expected.ts";
 export { MemoryExhausted } from "./wasm-memory.ts";
 
 export interface KernelInfo {
@@ -49,12 +51,6 @@ export function chooseKernels(
   return known;
 }
 
-function wantedKernels(): Kernels["name"] | undefined {
-  const wanted = process.env.SACCADE_KERNELS || undefined;
-  if (wanted === undefined || wanted === "compiled" || wanted === "wasm" || wanted === "reference") return wanted;
-  throw new ConfigError(`SACCADE_KERNELS is "${wanted}"; it must be compiled, wasm, reference or empty.`);
-}
-
 /** The kernels that were chosen, for this thread; `thread`: its place in the memory of WebAssembly kernels. */
 export function attachKernels({ info, module }: KernelChoice, thread?: WasmThread): Kernels {
   if (info.file !== undefined) return loadCompiled(info.file);
@@ -82,18 +78,6 @@ export async function kernelInfo(): Promise<KernelInfo> {
   return (await chooseKernels()).info;
 }
 
-/** Which kernels the next start will use and why, without compiling any: what `saccade doctor` prints. */
-export function expectedKernels(): { readonly name: Kernels["name"]; readonly why: string } {
-  const wanted = wantedKernels();
-  if (wanted === "wasm" || wanted === "reference") return { name: wanted, why: `SACCADE_KERNELS=${wanted}` };
-  const plan = planBuild();
-  if ("found" in plan && plan.found) return { name: "compiled", why: `compiled on this machine: ${plan.file}` };
-  const prebuilt = findPrebuilt();
-  if ("file" in prebuilt) return { name: "compiled", why: `they came with the package: ${prebuilt.file}` };
-  if ("problem" in plan) return { name: "wasm", why: `${prebuilt.problem}, and ${plan.problem}` };
-  return { name: "compiled", why: `${plan.compiler.name} compiles them at the first start; ${prebuilt.problem}` };
-}
-
 async function choose(tell: (line: string) => void, wanted: Kernels["name"] | undefined): Promise<KernelChoice> {
   if (wanted === "reference")
     return { info: { name: "reference", isa: "typescript", problem: "SACCADE_KERNELS asks for the reference" } };
@@ -113,7 +97,7 @@ async function choose(tell: (line: string) => void, wanted: Kernels["name"] | un
 
 /** From an earlier build, the package, or the compiler; or why from none of them. */
 async function compiledChoice(tell: (line: string) => void): Promise<KernelChoice | { problem: string }> {
-  const plan = planBuild();
+  let plan = planBuild();
   const problems: string[] = [];
   const attempt = (file: string, compiler: string): KernelChoice | undefined => {
     try {
@@ -128,8 +112,12 @@ async function compiledChoice(tell: (line: string) => void): Promise<KernelChoic
   const prebuilt = findPrebuilt();
   const ready = "file" in prebuilt ? attempt(prebuilt.file, "prebuilt") : undefined;
   if (ready !== undefined) return ready;
+  // One that does not load (a disk was full, a library is gone) is made anew.
+  if ("found" in plan && plan.found) plan = planBuild(true);
   if ("found" in plan && !plan.found)
-    tell(`compiling the embedded engine's kernels with ${plan.compiler.name}, once on this machine; about 10 seconds`);
+    tell(
+      `compiling the embedded engine's kernels with ${plan.compiler.name}, once on this machine; about ${COMPILE_SECONDS} seconds`,
+    );
   const built = await carryOut(plan);
   if ("problem" in built) return { problem: [built.problem, ...problems].join("\n") };
   return attempt(built.file, built.compiler) ?? { problem: problems.join("\n") };

@@ -14,6 +14,8 @@ export function systemName(): string {
 }
 
 function hasGlibc(): boolean {
+  // Otherwise the report looks up names of connections, which may take seconds.
+  Object.assign(process.report, { excludeNetwork: true });
   const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
   return report.header?.glibcVersionRuntime !== undefined;
 }
