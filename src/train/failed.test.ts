@@ -194,7 +194,7 @@ describe("A prompt that does not fit the context", () => {
       expect.stringMatching(/sampling\.contextTokens is 256, and native takes at most 17 .*max_model_len/),
     );
     expect(String(outcome)).toMatch(
-      /the context has 17 \(the limit of the engine's model or server, below sampling\.contextTokens, 256\)/,
+      /the context has 17 \(the limit of the engine's model or its server's max_model_len, below sampling\.contextTokens, 256\)/,
     );
   });
 });

@@ -381,7 +381,7 @@ export class Trainer {
       maxTokens,
       contextTokens: Math.min(contextTokens, this.#model.maxPositions),
       contextFrom: this.#isLowered
-        ? `the limit of the engine's model or server, below sampling.contextTokens, ${contextTokens}`
+        ? `the limit of the engine's model or its server's max_model_len, below sampling.contextTokens, ${contextTokens}`
         : "sampling.contextTokens",
       turns: recipe.turns,
       ...(recipe.turns === "split" && { history: recipe.history }),

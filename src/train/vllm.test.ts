@@ -30,8 +30,12 @@ import { train } from "./train.ts";
 const python = process.env.SACCADE_VLLM_PYTHON;
 const LOOKS = signalsEnv(3, { side: 64 });
 const MUON = { name: "muon", learningRate: 0.02, adamLearningRate: 0.01 } as const;
-/** vLLM serves no head below 32. */
-const SERVABLE: CreateOptions = { ...TINY, text: { ...TINY.text, head_dim: 32, mrope_section: [6, 5, 5] } };
+/** vLLM serves no head below 32. The model takes more tokens, and larger images, than the servers below. */
+const SERVABLE: CreateOptions = {
+  ...TINY,
+  max_pixels: 640 * 32 ** 2,
+  text: { ...TINY.text, head_dim: 32, mrope_section: [6, 5, 5], max_position_embeddings: 1024 },
+};
 const required = (process.env.SACCADE_REQUIRE ?? "").split(",").includes("vllm");
 
 test.runIf(required)("an environment with vLLM is there when it is required", () => {
@@ -194,6 +198,34 @@ describe.runIf(python)("the real vLLM", () => {
     }
   }, 300_000);
 
+  test.each(["server", "own"])(
+    "a prompt over its limit stops the run in our words, and the server is never asked (%s)",
+    async (renderer) => {
+      const before = await requestsOf(server);
+      // One image of 24 × 24 tokens; the server's limit is 512.
+      const sampling = { maxTokens: 4, contextTokens: 1024 };
+      const { warmStart: _, ...given } = recipe({ renderer }, { envs: [signalsEnv(1, { side: 768 })], sampling });
+      const notes: (string | undefined)[] = [];
+      const outcome = await train({
+        recipe: given,
+        folder: join(root, `long-${renderer}`),
+        onEvent: ({ kind, message }) => void (kind === "note" && notes.push(message)),
+      }).catch(String);
+      expect(outcome).toMatch(/16 of 16 episodes of step 1 failed/);
+      expect(outcome).toMatch(
+        /The first prompt has 5\d\d tokens, and the context has 512 \(.*max_model_len, below sampling\.contextTokens, 1024\)/,
+      );
+      expect(outcome).not.toMatch(/\b400\b|Input length/);
+      expect(notes).toContainEqual(expect.stringMatching(/takes at most 512 .*max_model_len/));
+      const after = await requestsOf(server);
+      const route = "/v1/chat/completions/render";
+      // The renderer's own three at its start; and the one sample by which we try the route.
+      expect((after.get(route) ?? 0) - (before.get(route) ?? 0)).toBe(renderer === "server" ? 3 : 0);
+      expect((after.get(GENERATE) ?? 0) - (before.get(GENERATE) ?? 0)).toBe(1);
+    },
+    120_000,
+  );
+
   describe("a sampler there", () => {
     let engine: Engine;
     let sampler: Sampler;
@@ -277,7 +309,7 @@ describe.runIf(python)("the real vLLM", () => {
       });
       expectWhole(steps, 4);
       expectNoDrift(steps);
-      expect((await before)?.get("/inference/v1/generate")).toBeGreaterThan(0);
+      expect((await before)?.get(GENERATE)).toBeGreaterThan(0);
       await expect(fetch(`${other.url}/health`)).rejects.toThrow();
     } finally {
       await other.close();
@@ -302,6 +334,7 @@ describe.runIf(python)("the real vLLM", () => {
   }, 600_000);
 });
 
+const GENERATE = "/inference/v1/generate";
 /** vLLM closes a connection after five idle seconds, and a test that trains in between learns of that only when it writes into it. */
 const ALONE = { headers: { connection: "close" } };
 

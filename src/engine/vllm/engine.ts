@@ -118,9 +118,13 @@ export class VllmEngine implements Engine {
   async chat(folder: string): Promise<ChatModel> {
     const chat = await loadChat(folder);
     const model = chatModel(chat);
-    const maxPositions = Math.min(model.maxPositions, this.#contextTokens);
+    // Servers that render apart may have a smaller limit than those that sample.
+    const apart = this.#settings.render === undefined ? [] : this.#renderServers;
+    const limits = await Promise.all(apart.map(async (server) => (await server.probe("render")).contextTokens));
+    const contextTokens = Math.min(this.#contextTokens, ...limits);
+    const maxPositions = Math.min(model.maxPositions, contextTokens);
     if (this.#renderServers.length === 0) return { ...model, maxPositions };
-    const renderer = await VllmRenderer.open(this.#renderServers, chat, this.#settings);
+    const renderer = await VllmRenderer.open(this.#renderServers, chat, { ...this.#settings, contextTokens });
     return { ...model, maxPositions, renderer };
   }
 

@@ -38,12 +38,13 @@ class Server implements RenderServer {
   }
 }
 
-async function pair() {
+async function pair(contextTokens?: number) {
   const servers = [new Server("a"), new Server("b")] as const;
-  const renderer = await VllmRenderer.open(servers, chat, { patienceMs: 5000, everyMs: 5 });
+  const limit = contextTokens === undefined ? {} : { contextTokens };
+  const renderer = await VllmRenderer.open(servers, chat, { patienceMs: 5000, everyMs: 5, ...limit });
   const prompt = async (words: string) => [...(await renderer.prompt([user(text(words))])).ids];
   const expected = (words: string) => [...chat.renderer.prompt([user(text(words))]).ids];
-  return { servers, prompt, expected };
+  return { servers, renderer, prompt, expected };
 }
 
 describe("a lost render server", () => {
@@ -73,5 +74,35 @@ describe("a lost render server", () => {
     expect(servers.map(({ asked }, i) => asked - (from[i] as number)).reduce((a, b) => a + b)).toBe(3);
     for (const server of servers) server.fault = () => new ServerRefused(server.url, 400, "wrong");
     await expect(prompt("look")).rejects.toThrow("wrong");
+  });
+});
+
+describe("messages over the servers' limit", () => {
+  const words = "look ".repeat(60);
+  /** As vLLM 0.32 refuses them: the reply's one token counts, too. */
+  const refuse = (servers: readonly Server[], limit: number) => {
+    for (const server of servers)
+      server.fault = () => new ServerRefused(server.url, 400, `Input length exceeds ${limit}`);
+  };
+
+  test("are never sent: their ids come from the folder, so that the ledger can say what does not fit", async () => {
+    const length = chat.renderer.prompt([user(text(words))]).ids.length;
+    const { servers, renderer, prompt, expected } = await pair(length);
+    refuse(servers, length);
+    expect(await prompt(words)).toEqual(expected(words));
+    // This one fits, but not behind the stub that servers render it with.
+    const short = [user(text(words.slice(10)))];
+    const delta = chat.renderer.delta(short, { ended: true }).ids;
+    expect(delta.length).toBeLessThan(length);
+    expect((await renderer.delta(short, { ended: true })).ids).toEqual(delta);
+  });
+
+  test("and those just under it are", async () => {
+    const length = chat.renderer.prompt([user(text(words))]).ids.length;
+    const { servers, prompt, expected } = await pair(length + 1);
+    expect(await prompt(words)).toEqual(expected(words));
+    refuse(servers, length);
+    await expect(prompt(`${words}.`)).resolves.toHaveLength(length + 1);
+    await expect(prompt("look")).rejects.toThrow("Input length");
   });
 });

@@ -5,6 +5,9 @@
  *
  * Text that spells a special token would become one there. Such messages get their ids here, from the folder's own tokenizer and template, which keep
  * text as text, and only their pixels from the server.
+ *
+ * A server refuses what exceeds its context. Such messages are never sent: they get their ids here, without pixels, so that whoever counts the ids
+ * (the agent's ledger) says what does not fit and which limit to raise.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -28,6 +31,8 @@ export type RendererOptions = {
   /** How long to wait for a server when all are gone, and how often to look; defaults ten minutes and a second. */
   readonly patienceMs?: number;
   readonly everyMs?: number;
+  /** Most ids that the servers render, the reply's first one included; default: no limit. */
+  readonly contextTokens?: number;
 };
 
 type Chat = Pick<ChatFolder, "renderer" | "processor" | "tokenizer">;
@@ -46,6 +51,7 @@ export class VllmRenderer implements ChatRenderer {
   readonly #chat: Chat;
   readonly #patienceMs: number;
   readonly #everyMs: number;
+  readonly #contextTokens: number;
   readonly #stub: readonly number[];
   /** Place of the token that ends the stub's reply. */
   readonly #cut: number;
@@ -60,11 +66,12 @@ export class VllmRenderer implements ChatRenderer {
     servers: readonly RenderServer[],
     chat: Chat,
     stub: readonly number[],
-    { patienceMs = 600_000, everyMs = 1000 }: RendererOptions,
+    { patienceMs = 600_000, everyMs = 1000, contextTokens = Number.POSITIVE_INFINITY }: RendererOptions,
   ) {
     this.#servers = servers;
     this.#patienceMs = patienceMs;
     this.#everyMs = everyMs;
+    this.#contextTokens = contextTokens;
     this.#chat = chat;
     this.endOfTurn = chat.renderer.endOfTurn;
     this.#stub = stub;
@@ -134,7 +141,13 @@ export class VllmRenderer implements ChatRenderer {
   ): Promise<ModelInput> {
     const images = messages.flatMap(imagesOf);
     const key = this.#key(kind, messages);
-    const known = this.#texts.get(key) ?? (this.#spellsSpecial(messages) ? idsOf(own()) : undefined);
+    let known = this.#texts.get(key);
+    if (known === undefined) {
+      const ids = idsOf(own());
+      if (ids.ids.length >= this.#contextTokens) return this.#put(ids, images);
+      const stub = sent === messages ? 0 : this.#stub.length;
+      if (stub + ids.ids.length >= this.#contextTokens || this.#spellsSpecial(messages)) known = ids;
+    }
     if (known !== undefined) {
       const missing = [
         ...new Map(images.filter((image) => !this.#features.has(image.hash)).map((i) => [i.hash, i])).values(),
