@@ -22,7 +22,7 @@ export const JSON_LIMITS: JsonLimits = { values: 2 ** 20, structures: 2 ** 17, n
 
 /**
  * Looks at the bytes of JSON as they come and says what there is too much of, long before a tree of it is in memory: a body of brackets unpacks to
- * fifty times its length. Whether it is JSON at all is left to the parser.
+ * fifty times its length. Whether it is JSON at all is left to the parser; but one that breaks off need not be given to it.
  */
 export class JsonScan {
   readonly #limits: JsonLimits;
@@ -34,6 +34,11 @@ export class JsonScan {
 
   constructor(limits: JsonLimits = JSON_LIMITS) {
     this.#limits = limits;
+  }
+
+  /** Every list, object and text that began has ended. */
+  get isClosed(): boolean {
+    return this.#nesting === 0 && !this.#isText;
   }
 
   /** What is wrong, in words; undefined while nothing is. */

@@ -1,6 +1,6 @@
 /** How much one request may bring, and how many may be at work: a server that takes everything falls to the first that sends too much. */
-import { setImmediate } from "node:timers/promises";
 import { JSON_LIMITS, type JsonLimits, JsonScan } from "../core/json.ts";
+import { turn } from "../core/turns.ts";
 import { HttpError } from "./errors.ts";
 import type { HttpRequest } from "./request.ts";
 
@@ -36,8 +36,8 @@ export async function readBody(request: HttpRequest, maxBytes: number): Promise<
   return whole === undefined ? Buffer.concat(parts) : whole.subarray(0, size);
 }
 
-/** Bytes that take more than a few milliseconds to read. */
-const LONG = 1024 * 1024;
+/** Bytes that take more than a few milliseconds to parse. */
+const LONG = 256 * 1024;
 
 export type TextOptions = { readonly bytes: number; readonly json?: JsonLimits };
 
@@ -64,7 +64,8 @@ export async function readJsonText(
     text += decode(part);
   });
   text += decode();
-  if (size > LONG) await setImmediate();
+  if (!scan.isClosed) throw refuse("this is not JSON");
+  if (size > LONG) await turn();
   return text;
 }
 

@@ -73,7 +73,7 @@ export class Backend {
     this.engine = options.engine;
     this.chat = chat;
     this.contextTokens = Math.min(contextTokens, chat.maxPositions);
-    this.images = new SentImages(options.imageBytes);
+    this.images = new SentImages(chat.processor, options.imageBytes);
     this.#slots = new Slots({ most: concurrency, waiting: queue });
     this.#maxAnswers = concurrency + queue;
     this.desk = new Desk({ folder: models.folder, contextTokens: this.contextTokens, processor: chat.processor });

@@ -17,7 +17,8 @@ export type DeskJob =
       readonly messages: readonly JsonObject[];
       readonly options: PromptOptions;
     }
-  | { readonly kind: "image"; readonly file: Uint8Array };
+  | { readonly kind: "image"; readonly file: Uint8Array }
+  | { readonly kind: "features"; readonly image: Decoded };
 
 export type Encoded = { readonly ids: readonly Int32Array[] };
 /** A prompt whose images are still encoded. */
@@ -34,15 +35,15 @@ export type Decoded = {
   readonly hash: string;
 };
 
-export type DeskResult<J extends DeskJob> = J extends { readonly kind: "encode" }
-  ? Encoded
-  : J extends { readonly kind: "render" }
-    ? Rendered
-    : Decoded;
+/** A processed image on vLLM's wire, and all of it but the pixels. */
+export type Processed = { readonly item: string; readonly metadata: string };
+
+type Results = { encode: Encoded; render: Rendered; image: Decoded; features: Processed };
+export type DeskResult<J extends DeskJob> = Results[J["kind"]];
 
 export type DeskCall = { readonly id: number; readonly job: DeskJob };
 export type DeskReply = { readonly id: number } & (
-  | { readonly result: Encoded | Rendered | Decoded }
+  | { readonly result: Results[keyof Results] }
   /** `isOurs`: thrown on purpose, about the request. */
   | { readonly error: { readonly message: string; readonly isOurs: boolean } }
 );

@@ -1,10 +1,11 @@
 /**
- * Runs inside a desk thread: text to ids, conversations to prompts, files to pixels. It checks lengths and headers before it decodes anything.
+ * Runs inside a desk thread: text to ids, conversations to prompts, files to pixels, pixels to features. It checks lengths and headers before it decodes anything.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { DataError, errorMessage, SaccadeError } from "../core/errors.ts";
-import type { Image } from "../core/image.ts";
+import { Image } from "../core/image.ts";
 import { imagesOf, textOf } from "../core/message.ts";
+import { encodeFeatures, encodeMetadata, processedFeatures } from "../engine/features.ts";
 import { decodeImage, readImageSize } from "../images/decode.ts";
 import { dataUriBytes, fromOpenAI } from "../images/openai.ts";
 import { type ChatFolder, loadChat } from "../model/chat.ts";
@@ -19,13 +20,14 @@ import {
   MAX_CHARACTERS,
   MAX_PIXELS,
   MAX_REQUEST_CHARACTERS,
+  type Processed,
   type Rendered,
 } from "./desk-wire.ts";
 
 const { folder, contextTokens } = workerData as DeskData;
 const opened = loadChat(folder);
 
-async function work(job: DeskJob): Promise<Encoded | Rendered | Decoded> {
+async function work(job: DeskJob): Promise<Encoded | Rendered | Decoded | Processed> {
   const chat = await opened;
   switch (job.kind) {
     case "encode":
@@ -34,6 +36,8 @@ async function work(job: DeskJob): Promise<Encoded | Rendered | Decoded> {
       return render(job, chat);
     case "image":
       return decode(job.file, chat);
+    case "features":
+      return process(job.image, chat);
   }
 }
 
@@ -78,6 +82,11 @@ async function decode(file: Uint8Array, { processor }: ChatFolder): Promise<Deco
   // What is enlarged is enlarged where it is used.
   const { width, height, data } = view.data.length < image.data.length ? view : image;
   return { width, height, data, hash };
+}
+
+function process({ width, height, data, hash }: Decoded, { processor }: ChatFolder): Processed {
+  const features = processedFeatures(new Image(width, height, data, hash), processor);
+  return { item: encodeFeatures(features), metadata: encodeMetadata(features) };
 }
 
 /** No token stands for more bytes than the longest, and no text has fewer bytes than characters; composing accents can make three characters one. */

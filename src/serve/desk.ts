@@ -21,6 +21,7 @@ import {
   type DeskReply,
   type DeskResult,
   MAX_PIXELS,
+  type Processed,
   type Rendered,
 } from "./desk-wire.ts";
 
@@ -103,6 +104,11 @@ export class Desk {
       release();
       throw error;
     }
+  }
+
+  /** An image as its processor prepares it, on vLLM's wire. */
+  features({ width, height, data, hash }: Image, signal?: AbortSignal): Promise<Processed> {
+    return this.#long.run({ kind: "features", image: { width, height, data, hash } }, signal);
   }
 
   async close(): Promise<void> {

@@ -3,13 +3,14 @@
  * the names, so tensors are compared by their content.
  */
 import { createHash } from "node:crypto";
-import { setImmediate } from "node:timers/promises";
 import { DataError } from "../core/errors.ts";
 import { Image } from "../core/image.ts";
 import type { Features, ImageSpan } from "../core/model-input.ts";
-import { decodeFeatures, encodeFeatures, encodeMetadata, processedFeatures } from "../engine/features.ts";
+import { turn } from "../core/turns.ts";
+import { decodeFeatures } from "../engine/features.ts";
 import type { ImageProcessor } from "../model/image-processor.ts";
 import { ApiError } from "../wire/errors.ts";
+import type { Desk } from "./desk.ts";
 
 /** Stands for an image of which we only have the features. */
 const UNSEEN = new Image(1, 1, new Uint8Array(3));
@@ -17,6 +18,8 @@ const UNSEEN = new Image(1, 1, new Uint8Array(3));
 const MAX_PIXEL = 1000;
 /** 1000 as a 32-bit float; its upper half is 1000 as a bfloat16. */
 const MAX_PIXEL_BITS = 0x447a0000;
+/** Characters of a processed image beside its pixels: names, shapes, the grid. */
+const MAX_HEAD = 4096;
 const MAX_BYTES = 256 * 1024 * 1024;
 
 export type WireFeatures = {
@@ -29,10 +32,13 @@ export type WireFeatures = {
 export class SentImages {
   readonly #known = new Map<string, Features>();
   readonly #maxBytes: number;
+  /** Most characters of base64 that one token's pixels take: four bytes a number. */
+  readonly #tokenCharacters: number;
   #bytes = 0;
 
-  constructor(maxBytes = MAX_BYTES) {
+  constructor({ patchSize, mergeSize, temporalPatchSize }: ImageProcessor, maxBytes = MAX_BYTES) {
     this.#maxBytes = maxBytes;
+    this.#tokenCharacters = ((3 * temporalPatchSize * (patchSize * mergeSize) ** 2 * 4) / 3) * 4;
   }
 
   clear(): void {
@@ -48,8 +54,15 @@ export class SentImages {
       const name = hashes.image?.[i];
       if (name === undefined) throw new DataError(`Image ${i} has a placeholder but no hash.`);
       const sent = data?.image?.[i];
-      // Let other requests run between two images.
-      if (sent !== undefined && sent !== null) await setImmediate();
+      if (sent !== undefined && sent !== null) {
+        const most = length * this.#tokenCharacters + MAX_HEAD;
+        if (sent.length > most) {
+          throw new DataError(
+            `Image ${i} has ${sent.length} characters of features, and ${length} tokens have at most ${most}.`,
+          );
+        }
+        await turn();
+      }
       const features = sent === undefined || sent === null ? this.#known.get(name) : this.#take(name, sent);
       // As in vLLM: the client sends it again, with its data.
       if (features === undefined) throw new ApiError(500, `Image ${name} is not known: send its kwargs_data.`);
@@ -95,16 +108,14 @@ function checkPixels({ dtype, data }: Features): void {
 }
 
 /** The features of a rendered prompt; null where it has no image. */
-export async function wireFeatures(images: readonly ImageSpan[], processor: ImageProcessor) {
+export async function wireFeatures(images: readonly ImageSpan[], desk: Desk, signal: AbortSignal) {
   if (images.length === 0) return null;
   const items: string[] = [];
   const metadata: string[] = [];
   for (const { image } of images) {
-    // Let other requests run between two images.
-    await setImmediate();
-    const features = processedFeatures(image, processor);
-    items.push(encodeFeatures(features));
-    metadata.push(encodeMetadata(features));
+    const processed = await desk.features(image, signal);
+    items.push(processed.item);
+    metadata.push(processed.metadata);
   }
   return {
     mm_hashes: { image: images.map(({ image }) => image.hash) },

@@ -29,11 +29,11 @@ export async function renderChatRequest({ backend, request }: Ask): Promise<Resp
   const prompt = await renderChat(chat, backend, request);
   const wanted = readWanted(chat, backend.samplingContext(prompt));
   const logprobs = asked.logprobs ? (asked.top_logprobs ?? 0) : undefined;
-  const { tokenizer, processor } = backend.chat;
+  const { tokenizer } = backend.chat;
   return json({
     ...rendered(`chatcmpl-${newId(request)}`, model, prompt, body),
     token_offsets: wantsOffsets(body) && prompt.images.length === 0 ? offsets(prompt.ids, tokenizer) : null,
-    features: await wireFeatures(prompt.images, processor),
+    features: await wireFeatures(prompt.images, backend.desk, request.signal),
     sampling_params: samplingParams(asked, wanted, logprobs, asked.prompt_logprobs),
   });
 }

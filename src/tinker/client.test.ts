@@ -280,14 +280,14 @@ test("a server of the older form gets JSON, and nothing that may have arrived is
 describe("the codec", () => {
   const ids = fc.array(fc.integer({ min: 0, max: 2 ** 31 - 1 }), { minLength: 1, maxLength: 9 });
 
-  test("what a client writes is what a server reads", () => {
-    fc.assert(
-      fc.property(
+  test("what a client writes is what a server reads", async () => {
+    await fc.assert(
+      fc.asyncProperty(
         ids,
         fc.float({ noNaN: true }),
         fc.boolean(),
         fc.option(fc.integer({ min: 1, max: 500 })),
-        (tokens, weight, only, expected) => {
+        async (tokens, weight, only, expected) => {
           const image = {
             type: "image",
             data: picture,
@@ -303,7 +303,7 @@ describe("the codec", () => {
             loss_fn_config: { clip_low_threshold: 0.5, loss_id: "x" },
             forward_only: only,
           };
-          const read = decodeBatch(encodeBatch(batch));
+          const read = await decodeBatch(encodeBatch(batch));
           const { data: _, ...rest } = batch;
           expect(read).toMatchObject(rest);
           const [text, seen] = read.data[0]!.chunks;

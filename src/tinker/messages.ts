@@ -3,6 +3,7 @@
  * learn from goes to the server; its log-probabilities, or samples, come back.
  */
 import { DataError } from "../core/errors.ts";
+import { Pace } from "../core/turns.ts";
 import { Fields, Writer } from "./protobuf.ts";
 import type {
   Datum,
@@ -42,6 +43,9 @@ const MAX_ELEMENTS = 2 ** 25;
 const MAX_SIDES = 8;
 /** Of a batch; the SDK sends at most 1024. */
 const MAX_DATUMS = 16_384;
+/** Of a datum. */
+const MAX_CHUNKS = 16_384;
+const MAX_INPUTS = 256;
 
 export type Batch = {
   readonly model_id: string;
@@ -77,9 +81,10 @@ export function encodeBatch(batch: Batch): Uint8Array<ArrayBuffer> {
   return writer.finish() as Uint8Array<ArrayBuffer>;
 }
 
-/** Checks sizes before anything is made of them: these bytes come from elsewhere. */
-export function decodeBatch(bytes: Uint8Array): ReceivedBatch {
+/** Checks sizes before anything is made of them: these bytes come from elsewhere. It rests between datums, since a server reads many. */
+export async function decodeBatch(bytes: Uint8Array): Promise<ReceivedBatch> {
   const message = new Fields(bytes);
+  for (const field of [BATCH.numbers, BATCH.config]) atMost(MAX_INPUTS, message, field, "A batch", "settings");
   const config: Record<string, number | string> = {};
   for (const [key, entry] of message.map(BATCH.numbers)) config[key] = entry.double(ENTRY.value);
   // Newer clients write both forms; the newer one counts.
@@ -87,19 +92,27 @@ export function decodeBatch(bytes: Uint8Array): ReceivedBatch {
     const value = entry.message(ENTRY.value);
     config[key] = value.has(SETTING.text) ? value.text(SETTING.text) : value.double(SETTING.number);
   }
-  const data = message.messages(BATCH.data);
-  if (data.length > MAX_DATUMS) {
-    throw new DataError(`A batch has at most ${MAX_DATUMS} datums, got ${data.length}: send it in parts.`);
-  }
+  atMost(MAX_DATUMS, message, BATCH.data, "A batch", "datums");
   const room = { left: MAX_ELEMENTS };
+  const data: ReceivedDatum[] = [];
+  const pace = new Pace();
+  for (const datum of message.each(BATCH.data)) {
+    data.push(readDatum(datum, room));
+    await pace.rest();
+  }
   return {
     model_id: message.text(BATCH.model),
     seq_id: message.integer(BATCH.seq),
-    data: data.map((datum) => readDatum(datum, room)),
+    data,
     loss_fn: message.text(BATCH.loss),
     loss_fn_config: config,
     forward_only: message.integer(BATCH.forwardOnly) !== 0,
   };
+}
+
+function atMost(most: number, message: Fields, field: number, whole: string, parts: string): void {
+  const count = message.count(field);
+  if (count > most) throw new DataError(`${whole} has at most ${most} ${parts}, got ${count}: send it in parts.`);
 }
 
 function writeDatum({ model_input: input, loss_fn_inputs: inputs }: Datum): Writer {
@@ -124,6 +137,8 @@ function writeDatum({ model_input: input, loss_fn_inputs: inputs }: Datum): Writ
 }
 
 function readDatum(message: Fields, room: { left: number }): ReceivedDatum {
+  atMost(MAX_CHUNKS, message, DATUM.chunks, "A datum", "chunks");
+  atMost(MAX_INPUTS, message, DATUM.inputs, "A datum", "inputs");
   const chunks = message.messages(DATUM.chunks).map((chunk): InputChunk => {
     if (chunk.has(CHUNK.text)) {
       return { type: "encoded_text", tokens: aligned(chunk.message(CHUNK.text).bytes(TEXT.tokens), Int32Array) };

@@ -9,13 +9,19 @@ const FIXED32 = 5;
 /** Of a message and everything inside it. A batch of 1,000 datums has about 100,000; an empty field takes two bytes, and a hundred in memory. */
 const MAX_FIELDS = 2 ** 19;
 
-/** A field's raw values in the order they came. */
+/**
+ * A field's raw values in the order they came. Bytes are kept as their place in the message until they are asked for, and sizes are plain numbers: a
+ * message at its limit is half a million values, and a server reads it on its main thread.
+ */
 export class Fields {
-  readonly #values = new Map<number, (bigint | Uint8Array)[]>();
+  readonly #bytes: Uint8Array;
+  /** Numbers as they are; of bytes, start and end. */
+  readonly #values = new Map<number, (bigint | readonly [start: number, end: number])[]>();
   readonly #room: { left: number };
 
   /** `inside`: the message that this one is part of. */
   constructor(bytes: Uint8Array, inside?: Fields) {
+    this.#bytes = bytes;
     this.#room = inside === undefined ? { left: MAX_FIELDS } : inside.#room;
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     let at = 0;
@@ -32,11 +38,18 @@ export class Fields {
       }
       throw new DataError("Protobuf: a number takes more than ten bytes.");
     };
+    /** Of a tag or a length, most of which take one byte. */
+    const size = (): number => {
+      const byte = bytes[at];
+      if (byte === undefined || byte >= 128) return Number(varint());
+      at += 1;
+      return byte;
+    };
     while (at < bytes.length) {
       this.#spend();
-      const tag = varint();
-      const [field, type] = [Number(tag >> 3n), Number(tag & 7n)];
-      let value: bigint | Uint8Array;
+      const tag = size();
+      const [field, type] = [Math.floor(tag / 8), tag % 8];
+      let value: bigint | readonly [number, number];
       if (type === VARINT) value = varint();
       else if (type === FIXED64) {
         need(8);
@@ -47,9 +60,9 @@ export class Fields {
         value = BigInt(view.getUint32(at, true));
         at += 4;
       } else if (type === BYTES) {
-        const length = Number(varint());
+        const length = size();
         need(length);
-        value = bytes.subarray(at, at + length);
+        value = [at, at + length];
         at += length;
       } else throw new DataError(`Protobuf: unknown wire type ${type}.`);
       const list = this.#values.get(field);
@@ -69,9 +82,14 @@ export class Fields {
   }
 
   bytes(field: number): Uint8Array {
-    const value = this.#values.get(field)?.at(-1) ?? new Uint8Array();
+    const value = this.#values.get(field)?.at(-1) ?? ([0, 0] as const);
     if (typeof value === "bigint") throw new DataError(`Protobuf: field ${field} has no bytes.`);
-    return value;
+    return this.#bytes.subarray(...value);
+  }
+
+  /** How many values a field has; nothing is made of them. */
+  count(field: number): number {
+    return this.#values.get(field)?.length ?? 0;
   }
 
   text(field: number): string {
@@ -90,10 +108,15 @@ export class Fields {
   }
 
   messages(field: number): Fields[] {
-    return (this.#values.get(field) ?? []).map((value) => {
+    return [...this.each(field)];
+  }
+
+  /** Messages one by one, each read when it is asked for. */
+  *each(field: number): Generator<Fields> {
+    for (const value of this.#values.get(field) ?? []) {
       if (typeof value === "bigint") throw new DataError(`Protobuf: field ${field} is not a message.`);
-      return new Fields(value, this);
-    });
+      yield new Fields(this.#bytes.subarray(...value), this);
+    }
   }
 
   /** The message of a field that has one. */
@@ -112,8 +135,9 @@ export class Fields {
     return (this.#values.get(field) ?? []).flatMap((value) => {
       if (typeof value === "bigint") return [Number(BigInt.asIntN(64, value))];
       const found: number[] = [];
-      for (let at = 0, number = 0n, shift = 0n; at < value.length; at++) {
-        const byte = value[at] as number;
+      const [start, end] = value;
+      for (let at = start, number = 0n, shift = 0n; at < end; at++) {
+        const byte = this.#bytes[at] as number;
         number |= BigInt(byte & 127) << shift;
         shift += 7n;
         if (byte >= 128) continue;

@@ -214,7 +214,7 @@ export class Tinker {
       throw new HttpError(400, "forward_backward takes protobuf; use an SDK of 0.23 or newer.");
     }
     const body = await readBody(request, MAX_BODY_BYTES);
-    const batch = decodeBatch(body);
+    const batch = await decodeBatch(body);
     const { model_id: model, seq_id: seq } = batch;
     return this.#models.submit("forward_backward", model, seq === 0 ? null : String(seq), body, batch);
   }

@@ -133,10 +133,10 @@ export class TrainedModel {
     recordOutcome(this.#shop.journal, position, outcome);
   }
 
-  #work(operation: OperationRow): Promise<Outcome> {
+  async #work(operation: OperationRow): Promise<Outcome> {
     switch (operation.kind) {
       case "forward_backward":
-        return this.#forwardBackward(operation.batch ?? decodeBatch(operation.body));
+        return this.#forwardBackward(operation.batch ?? (await decodeBatch(operation.body)));
       case "optim_step":
         return this.#step(read<OptimRequest>(operation));
       case "load_weights":
