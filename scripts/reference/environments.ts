@@ -5,6 +5,7 @@ import {
   type Definition,
   definitionOf,
   envOptionsSchema,
+  isElsewhere,
   listEnvs,
   makeEnv,
   type ProtocolName,
@@ -20,11 +21,11 @@ const images = join(import.meta.dirname, "../../docs/images");
 
 export async function environmentsPage(): Promise<string> {
   const ids = [...new Set((await listEnvs()).map(({ id }) => id.split("/")[0] as string))].filter(
-    (id) => id !== "remote",
+    (id) => !isElsewhere(id),
   );
   const sections: string[] = [];
   for (const id of ids) sections.push(await section(await definitionOf(id)));
-  const remote = await definitionOf("remote");
+  const [remote, openenv] = [await definitionOf("remote"), await definitionOf("openenv")];
   return page(
     MADE,
     "# Environments",
@@ -35,6 +36,9 @@ export async function environmentsPage(): Promise<string> {
     "## remote",
     `${sentence(remote.summary)} See [remote environments](../guide/remote-environments.md).`,
     fieldTable(fieldsOf(remote.options)),
+    "## openenv",
+    `${sentence(openenv.summary)} See [other stacks](../guide/neighbours.md).`,
+    fieldTable(fieldsOf(openenv.options)),
     "## Options of every world",
     "A world takes these options in addition to its own. `variant` chooses between the variants that a world lists.",
     fieldTable(fieldsOf(envOptionsSchema)),

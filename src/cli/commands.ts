@@ -16,6 +16,7 @@ const COMMANDS: Readonly<Record<string, Entry>> = {
   eval: { group: DO, load: async () => (await import("./eval.ts")).evalCommand() },
   play: { group: DO, load: async () => (await import("./play.ts")).playCommand() },
   serve: { group: DO, load: async () => (await import("./serve.ts")).serveCommand() },
+  mcp: { group: DO, load: async () => (await import("./mcp.ts")).mcpCommand() },
   view: { group: DO, load: async () => (await import("./view.ts")).viewCommand() },
   recipes: { group: LIST, load: async () => (await import("./recipes.ts")).recipesCommand() },
   envs: { group: LIST, load: async () => (await import("./envs.ts")).envsCommand() },

@@ -1,10 +1,12 @@
 /** `saccade data`: files to train on and to measure by. */
 import { Command } from "commander";
+import { exportDataCommand, importDataCommand } from "./atif.ts";
 import { demosCommand } from "./demos.ts";
 import { ticketsCommand } from "./tickets.ts";
 
 export function dataCommand(): Command {
-  const data = new Command("data").description("write demonstrations, or rows that name episodes");
-  for (const command of [demosCommand(), ticketsCommand()]) data.addCommand(command.exitOverride());
+  const data = new Command("data").description("write demonstrations, or rows that name episodes; export and import");
+  for (const command of [demosCommand(), ticketsCommand(), exportDataCommand(), importDataCommand()])
+    data.addCommand(command.exitOverride());
   return data;
 }

@@ -11,6 +11,7 @@ import { ENGINE_FLAG } from "./engine.ts";
 
 type Flags = {
   envs?: string[];
+  openenv?: boolean;
   envWorkers?: Workers;
   envSessions?: number;
   envIdle?: number;
@@ -48,6 +49,7 @@ export function serveCommand(): Command {
     .option("--concurrency <n>", "requests to work on at once", wholeNumber("--concurrency", 1))
     .option(...ENGINE_FLAG)
     .option("--envs <names...>", "environments to serve: ids, files, or all for the built-in ones")
+    .option("--openenv", "serve the environments to OpenEnv clients as well")
     .option("--env-workers <kind>", "where they run: inline, threads or processes")
     .option("--env-sessions <n>", "most sessions at once (default 1024)", wholeNumber("--env-sessions", 1))
     .option(
@@ -64,9 +66,12 @@ async function runServe(model: string | undefined, flags: Flags): Promise<void> 
   if (model === undefined && envs === undefined) {
     throw new ConfigError("Say what to serve: a model, --envs with names of environments, or both.");
   }
+  if (flags.openenv && envs === undefined)
+    throw new ConfigError("--openenv serves environments: name them with --envs.");
   const key = readApiKey(flags.apiKeyFile);
   const environments = envs && {
     names: envs,
+    openenv: flags.openenv === true,
     ...(flags.envWorkers !== undefined && { workers: flags.envWorkers }),
     ...(flags.envSessions !== undefined && { sessions: flags.envSessions }),
     ...(flags.envIdle !== undefined && { idleSeconds: flags.envIdle }),

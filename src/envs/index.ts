@@ -5,6 +5,7 @@ import { remote } from "./remote.ts";
 export { z } from "zod";
 export { type Action, type ActionSpec, type ArgSpec, act, bare, stopAction } from "./action.ts";
 export { type Accepted, acceptAction, actionText, type Draws, sampleAction, shorthandLabels } from "./args.ts";
+export { AtifWriter, readAtif } from "./atif.ts";
 export {
   defineEnv,
   defineWorld,
@@ -37,6 +38,7 @@ export {
 } from "./env.ts";
 export { type JsonLine, readJsonLines, writeJsonLines } from "./jsonl.ts";
 export { isPath } from "./load.ts";
+export type { McpServer } from "./mcp.ts";
 export { type PromptRecord, readRecords, writeRecords } from "./prompt-records.ts";
 export type { FormatReward, ParsedReply, Protocol, Section, Span } from "./protocol.ts";
 export { makeProtocol, type ProtocolName, protocolNames, protocolOptions } from "./protocols/index.ts";
@@ -49,6 +51,7 @@ export {
   type EnvOptions,
   envOptionsSchema,
   envRows,
+  isElsewhere,
   isWorld,
   type LazyDefinition,
   listEnvs,
@@ -71,3 +74,5 @@ export { FORMS, type Form } from "./world-model/speak.ts";
 export { type AxisWords, pairsOf, type Things } from "./world-model/view.ts";
 
 register(remote);
+// It brings a client of WebSockets along.
+register({ id: "openenv", load: async () => (await import("./openenv.ts")).openenv });

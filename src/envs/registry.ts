@@ -39,6 +39,9 @@ export function register(definition: Definition | LazyDefinition): void {
   definitions.set(definition.id, definition);
 }
 
+/** Environments that another server plays: what serves ours must not fetch those for others. */
+export const isElsewhere = (name: string): boolean => ["remote", "openenv"].includes(name.split("/")[0] as string);
+
 export const isRegistered = (id: string): boolean => definitions.has(id);
 
 let loading: Promise<unknown> = Promise.resolve();

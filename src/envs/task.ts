@@ -13,6 +13,7 @@ import { given } from "../core/words.ts";
 import { ask, BOOLEAN, checkFields, checkMessages, checkRewards, mustReturn, optional } from "./contract.ts";
 import { checkDefinition, type EnvDefinition } from "./define.ts";
 import { type BuiltinAgent, type Env, type RewardPart, type Step, sumRewards } from "./env.ts";
+import { checkMcp, type McpServer, openMcp } from "./mcp.ts";
 import { sectionsOf } from "./protocols/tags.ts";
 import { type ReadCall, readCalls, resultParts, TOOL_FORMS, type ToolForm, withTools } from "./protocols/tool-text.ts";
 import { readRows } from "./rows.ts";
@@ -38,6 +39,8 @@ export type TaskInput<R> = {
   readonly maxTurns?: number;
   /** What replies may call. With tools the default of `maxTurns` is 8. */
   readonly tools?: readonly Tool<R>[];
+  /** A tool server of the Model Context Protocol: its tools are this task's, too. */
+  readonly mcp?: McpServer;
   /** The first messages; a string is what the user says. */
   prompt(row: R): Awaitable<string | readonly Message[]>;
   /** Turns count from 1. A number is the reward of a reply that ends the episode; 1 or more is a success. With tools, it is asked for replies that call none; absent: they earn 0. */
@@ -67,6 +70,7 @@ const FIELDS = {
   data: true,
   maxTurns: true,
   tools: true,
+  mcp: true,
   prompt: true,
   reward: true,
   answer: true,
@@ -77,6 +81,7 @@ function checkTask<R>(task: TaskInput<R>): void {
   const { id, data, tools = [] } = task;
   checkDefinition("defineTask", task, Object.keys(FIELDS));
   checkTools(tools, `Task "${id}"`);
+  if (task.mcp !== undefined) checkMcp(task.mcp, `Task "${id}"`);
   const wrong = (["prompt", "reward", "answer", "slip"] as const).find(
     (name) => task[name] !== undefined && typeof task[name] !== "function",
   );
@@ -84,7 +89,7 @@ function checkTask<R>(task: TaskInput<R>): void {
     throw new ConfigError(`Task "${id}": ${wrong} must be a function; got ${given(task[wrong])}.`);
   if (task.prompt === undefined)
     throw new ConfigError(`Task "${id}" has no prompt(row), which makes a row's first messages.`);
-  if (task.reward === undefined && tools.length === 0) {
+  if (task.reward === undefined && tools.length === 0 && task.mcp === undefined) {
     throw new ConfigError(`Task "${id}" has neither reward() nor tools, so nothing could be earned in it.`);
   }
   if (typeof data !== "string" && !Array.isArray(data)) {
@@ -94,6 +99,7 @@ function checkTask<R>(task: TaskInput<R>): void {
 
 function taskFrom<R>(task: TaskInput<R>, folder: string, label: string): EnvDefinition<typeof options> {
   const { id, tools = [] } = task;
+  const hasTools = tools.length > 0 || task.mcp !== undefined;
   const files = new Map<string, Promise<readonly R[]>>();
   const rowsOf = (data: string | undefined): Promise<readonly R[]> => {
     // A file that an option names starts where the user stands, the author's own at the author's file.
@@ -109,9 +115,13 @@ function taskFrom<R>(task: TaskInput<R>, folder: string, label: string): EnvDefi
     summary: task.summary ?? id,
     options,
     rows: async ({ data }) => (await rowsOf(data)).length,
-    create: async ({ data, maxTurns = task.maxTurns ?? (tools.length > 0 ? 8 : 1), form, prompt }) => {
+    create: async ({ data, maxTurns = task.maxTurns ?? (hasTools ? 8 : 1), form, prompt }) => {
       const rows = await rowsOf(data);
-      return new TaskEnv(task, (seed) => rowAt(rows, seed, id), { maxTurns, form, prompt, label });
+      const mcp = task.mcp === undefined ? undefined : await openMcp(task.mcp, label);
+      const all = { ...task, tools: [...tools, ...((mcp?.tools ?? []) as readonly Tool<R>[])] };
+      checkTools(all.tools, label);
+      const settings = { maxTurns, form, prompt, label, ...(mcp && { close: () => mcp.close() }) };
+      return new TaskEnv(all, (seed) => rowAt(rows, seed, id), settings);
     },
     from: (place, file) => taskFrom(task, place, file),
   };
@@ -139,6 +149,8 @@ export type TaskSettings = {
   readonly prompt: PromptStyle;
   /** The task's file, for messages; absent: its id. */
   readonly label?: string;
+  /** Ends what the task started. */
+  readonly close?: () => Promise<void>;
 };
 
 const VERDICT = {
@@ -247,6 +259,10 @@ export class TaskEnv<R> implements Env {
         valid: outcomes.every(({ problem }) => !problem),
       },
     };
+  }
+
+  async close(): Promise<void> {
+    await this.#settings.close?.();
   }
 
   async builtinReply(agent: BuiltinAgent, seed: number): Promise<string | undefined> {

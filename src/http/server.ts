@@ -3,7 +3,7 @@
  * client that leaves aborts the request's signal and cancels the body that was being sent.
  */
 import { setMaxListeners } from "node:events";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
 import { Readable } from "node:stream";
@@ -12,6 +12,7 @@ import { ConfigError } from "../core/errors.ts";
 import { errorResponse, HttpError } from "./errors.ts";
 import { isPlainTarget } from "./paths.ts";
 import type { HttpRequest } from "./request.ts";
+import { type Conversation, Sockets } from "./sockets.ts";
 import { type UploadOptions, Uploads } from "./uploads.ts";
 
 /** Longer answers go out in pieces, so that a checkpoint that is fetched is never in memory whole. */
@@ -32,6 +33,8 @@ export type ListenOptions = {
   /** The shape of errors that the handler did not turn into answers itself. */
   readonly onError?: (error: unknown) => Response;
   readonly uploads?: UploadOptions;
+  /** What a WebSocket at this address talks to; throws for a request that may not have one. Absent: there are none. */
+  readonly socket?: (request: HttpRequest) => () => Conversation;
 };
 
 export type HttpServer = {
@@ -53,6 +56,17 @@ export async function listen(options: ListenOptions): Promise<HttpServer> {
   // Longer than clients keep an idle connection, so that it is never closed under a request.
   server.keepAliveTimeout = 90_000;
   server.maxConnections = MAX_CONNECTIONS;
+  const sockets = new Sockets();
+  server.on("upgrade", (incoming, socket, head) => {
+    socket.on("error", () => socket.destroy());
+    try {
+      if (options.socket === undefined) throw new HttpError(404, "There are no WebSockets here.");
+      sockets.accept(incoming, socket, head, options.socket(plainRequest(incoming)));
+    } catch (error) {
+      const { status } = (options.onError ?? errorResponse)(error);
+      socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+    }
+  });
   await new Promise<void>((done, fail) => {
     server.once("error", (error: NodeJS.ErrnoException) => fail(refused(error, host, port)));
     server.listen(port, host, done);
@@ -64,6 +78,7 @@ export async function listen(options: ListenOptions): Promise<HttpServer> {
     port: bound,
     close: () =>
       new Promise<void>((done) => {
+        sockets.close();
         server.close(() => done());
         server.closeAllConnections();
       }),
@@ -103,15 +118,21 @@ function toRequest(
   uploads: Uploads,
   onEnd: (then: () => void) => void,
 ): HttpRequest {
+  const { method = "GET" } = incoming;
+  const plain = plainRequest(incoming, signal);
+  const hasBody = method !== "GET" && method !== "HEAD";
+  const body = hasBody ? uploads.read(incoming, signal, onEnd) : null;
+  return { ...plain, body, onEnd };
+}
+
+function plainRequest(incoming: IncomingMessage, signal = new AbortController().signal): HttpRequest {
   const { method = "GET", url = "", headers } = incoming;
   if (!isPlainTarget(url)) throw new HttpError(400, "This is no address of this server.");
   const get = (name: string) => {
     const value = headers[name.toLowerCase()] ?? null;
     return Array.isArray(value) ? value.join(", ") : value;
   };
-  const hasBody = method !== "GET" && method !== "HEAD";
-  const body = hasBody ? uploads.read(incoming, signal, onEnd) : null;
-  return { method, url: `http://localhost${url}`, headers: { get }, signal, body, onEnd };
+  return { method, url: `http://localhost${url}`, headers: { get }, signal, body: null };
 }
 
 async function send(response: Response, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {

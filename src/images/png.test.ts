@@ -176,6 +176,23 @@ describe("decodePng", () => {
     );
   });
 
+  test("reads past a broken chunk that it does not use, such as a colour profile", () => {
+    const png = Buffer.from(
+      encodePng(
+        new Image(
+          2,
+          2,
+          Uint8Array.from({ length: 12 }, (_, i) => i),
+        ),
+      ),
+    );
+    const profile = chunk("iCCP", [1, 2, 3]);
+    profile[profile.length - 1] = (profile.at(-1) as number) ^ 1;
+    const afterHeader = 8 + 25;
+    const odd = Buffer.concat([png.subarray(0, afterHeader), profile, png.subarray(afterHeader)]);
+    expect(decodePng(odd).data).toEqual(decodePng(png).data);
+  });
+
   test("refuses every truncation", () => {
     const png = encodePng(new Image(4, 3, new Uint8Array(36).fill(7)));
     for (let length = 0; length < png.length; length++) {

@@ -1,7 +1,7 @@
 /**
  * PNG in and out, over node:zlib. Every PNG of the standard can be read (all bit depths, palettes, transparency,
  * interlacing); what is transparent is laid over white, and 16-bit samples keep their high byte. Written is 8-bit RGB.
- * The reader is strict: checksums and lengths must hold, and the size is checked before memory is spent on pixels.
+ * The reader is strict: lengths and the checksums of all that it uses must hold, and the size is checked before memory is spent on pixels.
  */
 import { constants, crc32, deflateSync, inflateSync } from "node:zlib";
 import { ImageError } from "../core/errors.ts";
@@ -146,7 +146,9 @@ function readChunks(bytes: Uint8Array): Png {
     const end = at + 12 <= view.length ? at + 8 + view.readUInt32BE(at) : Infinity;
     if (end + 4 > view.length) throw broken("it ends early");
     const type = view.toString("latin1", at + 4, at + 8);
-    if (crc32(view.subarray(at + 4, end)) !== view.readUInt32BE(end))
+    // What is not used (colour profiles, comments) may be broken: files in use are, and others show them.
+    const isUsed = /^[A-Z]/.test(type) || type === "tRNS";
+    if (isUsed && crc32(view.subarray(at + 4, end)) !== view.readUInt32BE(end))
       throw broken(`its ${type} chunk fails its checksum`);
     const body = view.subarray(at + 8, end);
     at = end + 4;

@@ -8,7 +8,7 @@ import { z } from "zod";
 import { ConfigError, DataError, EnvError, SaccadeError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
 import { isPath } from "../envs/load.ts";
-import { isRegistered } from "../envs/registry.ts";
+import { isElsewhere, isRegistered, listEnvs } from "../envs/registry.ts";
 import { MORE_METHODS, type Parcel, packMessages, packParcel, packStep, unpackParcel } from "../envs/remote-wire.ts";
 import { HttpError } from "../http/errors.ts";
 import { refuseFiles } from "../http/foreign.ts";
@@ -126,9 +126,7 @@ export class Environments {
 
   async call(request: HttpRequest): Promise<Response> {
     const { session_id: id, method, params, call } = readFields(callSchema, await this.#read(request), "data");
-    const session = this.#sessions.get(id);
-    if (session === undefined) throw new HttpError(404, "There is no such session: it was closed, or never opened.");
-    session.used = Date.now();
+    const session = this.#find(id);
     const asked = JSON.stringify([method, params ?? {}]);
     const asItWas = { call: session.call, asked: session.asked };
     if (typeof call === "number") {
@@ -139,23 +137,63 @@ export class Environments {
       session.call = call;
       session.asked = asked;
     }
-    // One after another, whatever became of the one before. It goes on when its caller leaves, who may ask again.
     const before = session.last;
-    session.busy += 1;
-    session.last = before
-      .catch(() => undefined)
-      .then(() => this.#slots.run(() => this.#within(session, () => this.#perform(session, method, params ?? {}))))
-      .finally(() => {
-        session.busy -= 1;
-        session.used = Date.now();
-      });
-    const { last } = session;
+    const last = this.#queue(session, method, params ?? {});
     last.catch((error: unknown) => {
       // It was not even begun, so the same call may come again.
       if (!(error instanceof HttpError && error.status === 503) || session.last !== last) return;
       Object.assign(session, { last: before, ...asItWas });
     });
     return answer(last);
+  }
+
+  /** For other wires: opens a session and gives its id. `config` is what `connect` takes as `env_config`. */
+  async open(config: JsonObject): Promise<string> {
+    const { data } = await this.#slots.run(() => this.#open(config, undefined));
+    return data.session_id as string;
+  }
+
+  /** For other wires: plays in a session; see `call`. */
+  async act(id: string, method: string, params: JsonObject = {}): Promise<Parcel> {
+    return this.#queue(this.#find(id), method, params);
+  }
+
+  end(id: string): void {
+    const session = this.#sessions.get(id);
+    if (session !== undefined) this.#end(session);
+  }
+
+  /** Names that may be played; `all` is spelled out. */
+  async names(): Promise<string[]> {
+    const all = this.#names.includes("all") ? (await listEnvs()).map(({ id }) => id) : [];
+    const own = this.#names.filter((name) => name !== "all");
+    return [...own, ...all.filter((id) => !isElsewhere(id) && !own.includes(id))];
+  }
+
+  /** Throws unless it may be played. */
+  checkName(name: unknown): string {
+    return this.#allowed(name);
+  }
+
+  #find(id: string): Session {
+    const session = this.#sessions.get(id);
+    if (session === undefined) throw new HttpError(404, "There is no such session: it was closed, or never opened.");
+    session.used = Date.now();
+    return session;
+  }
+
+  /** One after another, whatever became of the one before. It goes on when its caller leaves, who may ask again. */
+  #queue(session: Session, method: string, params: JsonObject): Promise<Parcel> {
+    const before = session.last;
+    session.busy += 1;
+    session.last = before
+      .catch(() => undefined)
+      .then(() => this.#slots.run(() => this.#within(session, () => this.#perform(session, method, params))))
+      .finally(() => {
+        session.busy -= 1;
+        session.used = Date.now();
+      });
+    return session.last;
   }
 
   list(): Response {
@@ -225,7 +263,7 @@ export class Environments {
     if (named === undefined && this.#names.length === 1 && only !== undefined && only !== "all") return only;
     if (typeof named === "string") {
       if (this.#names.includes(named)) return named;
-      const covers = (name: string) => (name === "all" ? baseOf(named) !== "remote" : name === baseOf(named));
+      const covers = (name: string) => (name === "all" ? !isElsewhere(named) : name === baseOf(named));
       if (this.#names.some(covers) && isId(named)) return named;
     }
     throw new ConfigError(`env_config.env names one of: ${this.#names.join(", ")}; got ${JSON.stringify(named)}.`);

@@ -18,6 +18,7 @@ import { answerCompletion } from "./completions.ts";
 import * as control from "./control.ts";
 import { Environments, type EnvironmentsOptions } from "./environments.ts";
 import { answerGenerate } from "./generate.ts";
+import { OpenEnv } from "./openenv.ts";
 import { renderChatRequest, renderCompletionRequest } from "./render.ts";
 import { TINKER_PREFIX, Tinker } from "./tinker/tinker.ts";
 import { answerDetokenize, answerTokenize } from "./tokens.ts";
@@ -32,7 +33,8 @@ export type ServeOptions = (BackendOptions | { readonly folder?: undefined }) & 
   readonly allowHosts?: readonly string[];
   /** Weights that requests name are loaded from inside this folder only; absent: none are. */
   readonly store?: string;
-  readonly environments?: EnvironmentsOptions;
+  /** `openenv`: also as an OpenEnv server. */
+  readonly environments?: EnvironmentsOptions & { readonly openenv?: boolean };
 };
 
 export type ServeServer = {
@@ -90,6 +92,7 @@ type Served = {
   readonly wires: Wires;
   readonly tinker: Tinker | undefined;
   readonly environments: Environments | undefined;
+  readonly openenv: OpenEnv | undefined;
   readonly store: string | undefined;
 };
 
@@ -104,13 +107,22 @@ export async function startServer(options: ServeOptions): Promise<ServeServer> {
   const backend = options.folder === undefined ? undefined : await Backend.open(options);
   const root = store === undefined ? undefined : resolve(store);
   const tinker = root === undefined || backend === undefined ? undefined : await openTinker(backend, root);
-  const served: Served = { guard, backend, wires: createWires(), tinker, environments, store: root };
+  const openenv = environments && options.environments?.openenv ? new OpenEnv(environments) : undefined;
+  const served: Served = { guard, backend, wires: createWires(), tinker, environments, openenv, store: root };
   const handle = (request: HttpRequest) => serve(request, served);
-  const server = await listen({ host, port, handle, onError: apiErrorResponse }).catch(async (error: unknown) => {
-    await backend?.close();
-    await environments?.close();
-    throw error;
-  });
+  const socket = (request: HttpRequest) => {
+    checkCaller(request, guard);
+    const conversation = openenv?.conversation(new URL(request.url).pathname);
+    if (conversation === undefined) throw new NoRoute(404, "Not Found");
+    return conversation;
+  };
+  const server = await listen({ host, port, handle, socket, onError: apiErrorResponse }).catch(
+    async (error: unknown) => {
+      await backend?.close();
+      await environments?.close();
+      throw error;
+    },
+  );
   return {
     url: server.url,
     port: server.port,
@@ -128,18 +140,26 @@ function openTinker({ engine, chat, desk, models, contextTokens }: Backend, stor
   return Tinker.open({ engine, chat, desk, folder, name, contextTokens, store });
 }
 
-async function serve(request: HttpRequest, served: Served): Promise<Response> {
-  const { guard, backend, wires, tinker, environments, store } = served;
-  const { pathname, searchParams: query } = new URL(request.url);
+/** Refuses a page of another site, and whoever lacks the key where one is needed. */
+function checkCaller(request: HttpRequest, guard: Guard): void {
   guard.checkSource(request, true);
+  const { pathname } = new URL(request.url);
   const key = keyOf(request) ?? request.headers.get("x-api-key") ?? undefined;
   const isOpen = pathname === "/health" || Tinker.isOpen(pathname);
   if (!isOpen && !guard.isKey(key)) throw new HttpError(401, "This server needs its key.");
+}
+
+async function serve(request: HttpRequest, served: Served): Promise<Response> {
+  const { guard, backend, wires, tinker, environments, openenv, store } = served;
+  const { pathname, searchParams: query } = new URL(request.url);
+  checkCaller(request, guard);
   if (pathname.startsWith(TINKER_PREFIX) && backend !== undefined) {
     if (tinker === undefined) throw new NoRoute(404, "Start the server with --store to train and keep checkpoints.");
     return tinker.answer(request);
   }
   const route = `${request.method} ${pathname}`;
+  const spoken = openenv?.answer(request);
+  if (spoken !== undefined) return spoken;
   if (environments !== undefined && Object.hasOwn(ENV_ROUTES, route)) {
     return (ENV_ROUTES[route] as EnvRoute)(environments, request);
   }

@@ -12,6 +12,7 @@ import {
   type ActionSpec,
   actionText,
   type Env,
+  isElsewhere,
   isPath,
   listEnvs,
   makeEnv,
@@ -62,7 +63,7 @@ export class PlayRoom {
 
   async envs(): Promise<EnvChoice[]> {
     const own = this.#files.map((id): EnvChoice => ({ id, summary: "A file named on the command line.", options: {} }));
-    const here = (await listEnvs()).filter(({ id }) => !isRemote(id));
+    const here = (await listEnvs()).filter(({ id }) => !isElsewhere(id));
     const known = here.map(({ id, summary, maxTurns, variants, options }): EnvChoice => {
       const plain = JSON.parse(JSON.stringify(options)) as JsonObject;
       return { id, summary, ...(maxTurns && { maxTurns }), ...(variants && { variants }), options: plain };
@@ -134,7 +135,7 @@ export class PlayRoom {
       throw new ConfigError(`${envId} is a file; start the viewer with --env ${envId} to play it.`);
     }
     // Its options say where to send which key, and they may be those of somebody else's run.
-    if (isRemote(envId)) throw new ConfigError("A remote environment is played with saccade play remote, not here.");
+    if (isElsewhere(envId)) throw new ConfigError("A remote environment is played with saccade play remote, not here.");
     const env = await makeEnv(envId, options);
     const session: Session = {
       id: randomUUID(),
@@ -167,8 +168,6 @@ export class PlayRoom {
     return session;
   }
 }
-
-const isRemote = (envId: string) => envId.split("/")[0] === "remote";
 
 async function step(session: Session, reply: string): Promise<void> {
   const done = await session.env.step(reply);
