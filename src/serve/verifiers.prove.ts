@@ -77,7 +77,16 @@ test.runIf(python)(
       const args = [
         ...["saccade_verifiers", "--env.taskset.world", "frozen_lake", "--env.taskset.url", served.url],
         ...["--env.taskset.options", JSON.stringify(options), "--env.taskset.num-tasks", String(TASKS)],
-        ...["--env.agent.harness.id", "saccade_verifiers", "-m", "policy", "-c", "2"],
+        ...[
+          "--env.agent.harness.id",
+          "saccade_verifiers",
+          "--env.agent.runtime.type",
+          "subprocess",
+          "-m",
+          "policy",
+          "-c",
+          "2",
+        ],
         ...["--client.type", "train", "--client.base-url", `${proxy.url}/v1`],
         ...["--client.renderer-model-name", served.folder, "--client.renderer.name", "qwen3-vl"],
         ...["--sampling.temperature", "0", "--sampling.max-tokens", String(GREEDY.max_tokens)],

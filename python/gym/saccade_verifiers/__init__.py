@@ -1,4 +1,4 @@
-"""Saccade's worlds for verifiers 0.4: `vf-eval saccade_verifiers --env.taskset.world maze_2d/easy --env.agent.harness.id saccade_verifiers`.
+"""Saccade's worlds for verifiers 0.4: `vf-eval saccade_verifiers --env.taskset.world maze_2d/easy --env.agent.harness.id saccade_verifiers --env.agent.runtime.type subprocess`.
 
 A task is a seed. The harness plays the whole episode: it asks the model through the endpoint that verifiers gives it, plays each reply in the world, and shows
 what comes next, images as `image_url`. The sum of the world's rewards is the reward `world`; `success` is a metric.
@@ -75,6 +75,7 @@ def messages_of(data: dict, images: list[bytes]) -> list[dict]:
 class SaccadeHarness(vf.Harness[SaccadeHarnessConfig]):
     APPENDS_SYSTEM_PROMPT = True
     EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
 
     async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data, **_) -> vf.ProgramResult:
         world = await asyncio.to_thread(World, data.world, data.options, data.url)
