@@ -23,7 +23,7 @@ test("the official client plays the lake to success, and sees the frames of loca
   try {
     const call = async (name: string, args: Record<string, unknown>) => {
       const result = await client.callTool({ name, arguments: args });
-      return result as { content: Content[]; isError?: boolean; structuredContent?: object };
+      return result as unknown as { content: Content[]; isError?: boolean; structuredContent?: object };
     };
     const hashes = async (content: readonly Content[]) => {
       const images = content.filter(({ type }) => type === "image");

@@ -4,7 +4,7 @@
  * `gymnasium` and `pillow` in SACCADE_VERIFIERS_PYTHON, and for the second half SACCADE_VLLM_PYTHON.
  */
 import { execFile } from "node:child_process";
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -40,6 +40,20 @@ async function post<T>(url: string, body: object): Promise<T> {
   return JSON.parse(text) as T;
 }
 
+/** The tests' tokenizer with the two tokens of Qwen3-VL that it lacks and verifiers' renderer asks for; no prompt here has them. */
+async function rendererFolder(folder: string, to: string): Promise<string> {
+  await cp(folder, to, { recursive: true });
+  const file = join(to, "tokenizer.json");
+  const tokenizer = JSON.parse(await readFile(file, "utf8")) as { added_tokens: { id: number }[] };
+  const next = Math.max(...tokenizer.added_tokens.map(({ id }) => id)) + 1;
+  for (const [i, content] of ["<tool_response>", "</tool_response>"].entries()) {
+    const more = { lstrip: false, rstrip: false, normalized: false, single_word: false, special: false };
+    tokenizer.added_tokens.push({ id: next + i, content, ...more } as { id: number });
+  }
+  await writeFile(file, JSON.stringify(tokenizer));
+  return to;
+}
+
 /** Passes requests on and keeps what `generate` was asked and answered. */
 async function recorded(to: string, turns: Turn[]) {
   const { createServer } = await import("node:http");
@@ -73,6 +87,7 @@ test.runIf(python)(
     const out = join(served.root, "out");
     try {
       await mkdir(out);
+      const renderer = await rendererFolder(served.folder, join(served.root, "renderer"));
       const options = { maxTurns: 2, prompt: "brief", maxLongSide: 64 };
       const args = [
         ...["saccade_verifiers", "--env.taskset.world", "frozen_lake", "--env.taskset.url", served.url],
@@ -88,7 +103,7 @@ test.runIf(python)(
           "2",
         ],
         ...["--client.type", "train", "--client.base-url", `${proxy.url}/v1`],
-        ...["--client.renderer-model-name", served.folder, "--client.renderer.name", "qwen3-vl"],
+        ...["--client.renderer-model-name", renderer, "--client.renderer.name", "qwen3-vl"],
         ...["--sampling.temperature", "0", "--sampling.max-tokens", String(GREEDY.max_tokens)],
         ...["--no-push", "-o", out],
       ];
