@@ -5,6 +5,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { RunOverview, Source } from "../src/viewer/api.ts";
 import { Help, useKeys } from "./keys.tsx";
+import { Logo } from "./logo.tsx";
 import { ComparePage } from "./pages/compare.tsx";
 import { EpisodePage } from "./pages/episode.tsx";
 import { EpisodesPage } from "./pages/episodes.tsx";
@@ -76,6 +77,7 @@ export function App({ source }: { source: Source }) {
                 Play
               </a>
             )}
+            {source.kind === "http" && <a href="./lab">Lab</a>}
           </nav>
           <span class="space" />
           <button type="button" class="quiet" onClick={next} aria-label={`Theme: ${theme}`} title={`Theme: ${theme}`}>
@@ -208,17 +210,6 @@ function LeftOut({ notes }: { notes: readonly string[] }) {
         ))}
       </ul>
     </details>
-  );
-}
-
-/** Two looks and the jump between them. */
-function Logo() {
-  return (
-    <svg viewBox="0 0 32 32" width="26" height="26" aria-hidden="true">
-      <path d="M7 21 C 9 7, 22 5, 25 13" fill="none" stroke="currentColor" stroke-width="2.2" stroke-dasharray="3 3" />
-      <circle cx="7" cy="23" r="4" fill="none" stroke="currentColor" stroke-width="2.2" />
-      <circle cx="25" cy="18" r="5" fill="currentColor" />
-    </svg>
   );
 }
 

@@ -18,6 +18,7 @@ const COMMANDS: Readonly<Record<string, Entry>> = {
   serve: { group: DO, load: async () => (await import("./serve.ts")).serveCommand() },
   mcp: { group: DO, load: async () => (await import("./mcp.ts")).mcpCommand() },
   view: { group: DO, load: async () => (await import("./view.ts")).viewCommand() },
+  lab: { group: DO, load: async () => (await import("./lab.ts")).labCommand() },
   recipes: { group: LIST, load: async () => (await import("./recipes.ts")).recipesCommand() },
   envs: { group: LIST, load: async () => (await import("./envs.ts")).envsCommand() },
   runs: { group: LIST, load: async () => (await import("./runs.ts")).runsCommand() },

@@ -2,8 +2,8 @@
  * An image in memory: RGB bytes, row by row, three bytes a pixel. PNG and base64 exist only at the edges.
  * An image is never written to after it was made, so it can be shared by turns, siblings and caches; its hash names it.
  */
-import { createHash } from "node:crypto";
 import { ImageError } from "./errors.ts";
+import { sha256 } from "./platform.ts";
 
 /** The most pixels an image may have (64 Mpx, 192 MB of RGB); checked before memory is spent. */
 export const MAX_PIXELS = 64 * 1024 * 1024;
@@ -31,13 +31,13 @@ export class Image {
 
   /** 32 hexadecimal digits of SHA-256 over size and pixels, computed when first asked for. */
   get hash(): string {
-    this.#hash ??= createHash("sha256")
-      .update(`${this.width}x${this.height}:`)
-      .update(this.data)
-      .digest("hex")
-      .slice(0, 32);
+    this.#hash ??= hexadecimal(sha256(`${this.width}x${this.height}:`, this.data).subarray(0, 16));
     return this.#hash;
   }
+}
+
+function hexadecimal(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** Structural, so that images made by another copy of this module are images too. */

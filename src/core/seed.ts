@@ -1,6 +1,6 @@
 /** What a seed may be, everywhere in Saccade: a whole number that JSON and JavaScript hold exactly. */
-import { hash } from "node:crypto";
 import { ConfigError } from "./errors.ts";
+import { sha256 } from "./platform.ts";
 
 /** Returns the seed, or throws when it is not a whole number in `0..2^53-1`. `what` begins the message. */
 export function checkSeed(seed: unknown, what = "A seed"): number {
@@ -20,5 +20,6 @@ export function seedWords(seed: number): number[] {
 
 /** A seed in `0..2^31-1` (what every simulator accepts), well mixed from its parts: close parts give unrelated seeds. */
 export function mixSeed(...parts: readonly (number | string)[]): number {
-  return hash("sha256", JSON.stringify(parts), "buffer").readUInt32BE() >>> 1;
+  const [a = 0, b = 0, c = 0, d = 0] = sha256(JSON.stringify(parts));
+  return ((a << 24) | (b << 16) | (c << 8) | d) >>> 1;
 }

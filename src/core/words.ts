@@ -26,7 +26,7 @@ function givenObject(value: object): string {
   if (Array.isArray(value)) return value.length === 0 ? "an empty list" : `a list of ${value.length}`;
   if (isImage(value)) return "an Image";
   if (value instanceof Uint8Array) {
-    return `${withArticle(Buffer.isBuffer(value) ? "Buffer" : "Uint8Array")} of ${value.length} bytes`;
+    return `${withArticle(value.constructor.name)} of ${value.length} bytes`;
   }
   const maker = Object.getPrototypeOf(value)?.constructor?.name;
   if (maker !== undefined && maker !== "Object" && maker !== "") return withArticle(maker);

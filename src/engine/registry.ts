@@ -4,19 +4,15 @@
  */
 import { z } from "zod";
 import { ConfigError, errorMessage } from "../core/errors.ts";
-import type { Json } from "../core/json.ts";
 import type { Engine } from "./engine.ts";
+import { type EngineConfig, engineConfig, nameOfEngine } from "./engine-config.ts";
 import { NativeEngine } from "./native/engine.ts";
 import { readOptions } from "./options.ts";
 import { tinkerEngine } from "./tinker/engine.ts";
 import { torchEngine } from "./torch/engine.ts";
 import { samplerSettings, VllmEngine } from "./vllm/engine.ts";
 
-/** A name, a name with settings, or a learner with a sampler of its own: `{ learner: "native", sampler: { vllm: ["http://…"] } }`. */
-export type EngineConfig =
-  | string
-  | { readonly name: string; readonly [setting: string]: Json }
-  | { readonly learner?: Json; readonly sampler: Json };
+export { type EngineConfig, engineConfig, nameOfEngine } from "./engine-config.ts";
 
 export type EngineDefinition<S extends z.ZodObject = z.ZodObject> = {
   /** What may stand beside the name. */
@@ -27,17 +23,6 @@ export type EngineDefinition<S extends z.ZodObject = z.ZodObject> = {
   readonly attachable?: boolean;
   open(settings: z.output<S>, address: string | undefined): Engine | Promise<Engine>;
 };
-
-/** For recipes. The settings are read by the engine's own schema: `checkEngineConfig`. */
-export const engineConfig = z.union([
-  z.string().min(1),
-  z.looseObject({ name: z.string().min(1).optional() }).transform((given) => ({ ...given, name: nameIn(given) })),
-]) as unknown as z.ZodType<EngineConfig, EngineConfig>;
-
-function nameIn(config: object): string {
-  if ("name" in config && typeof config.name === "string") return config.name;
-  return "sampler" in config ? "vllm" : "native";
-}
 
 const engines = new Map<string, EngineDefinition>();
 
@@ -51,10 +36,6 @@ export function registerEngine<S extends z.ZodObject>(name: string, definition: 
 
 export function engineNames(): string[] {
   return [...engines.keys()];
-}
-
-export function nameOfEngine(config: EngineConfig): string {
-  return typeof config === "string" ? config : nameIn(config);
 }
 
 /** Throws when there is no such engine, or its settings are wrong. */

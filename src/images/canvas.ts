@@ -3,8 +3,8 @@
  * by analytic coverage (how much of a pixel-wide window a shape fills), rounded to 1/255, and blended in integers, so
  * a scene has the same bytes on every machine. Pixel (x, y) covers [x, x+1) × [y, y+1); its centre lies at +0.5.
  */
-import { setFlagsFromString } from "node:v8";
 import { checkSize, Image } from "../core/image.ts";
+import { freshBytes, tuneMemory } from "../core/platform.ts";
 import { addEdge } from "./coverage.ts";
 import { fontMetrics, glyphMask, glyphWidth, penOf } from "./font.ts";
 
@@ -35,18 +35,7 @@ export type TextOptions = {
 
 const WHITE: Color = [255, 255, 255];
 
-// V8 looks through the young objects after every 32 MB of frames and frees those frames on another thread. Where that thread comes too late (a busy machine,
-// one core) there are 64 MB, and V8 looks through the whole heap instead, time and again: drawing then takes two to three times as long. Freed at once, they never add up.
-setFlagsFromString("--no-concurrent-array-buffer-sweeping");
-
-// glibc hands freed frames back to the system, and page faults then cost more than the pixels, until it has once freed a
-// block of this size: from then on it keeps up to twice as much. The block is never touched, so it costs no memory, and nobody holds it.
-Buffer.alloc(31 * 1024 * 1024);
-
-/** Memory with anything in it, every byte of which is to be written: `new Uint8Array` would write large frames twice. */
-export function freshBytes(length: number): Uint8Array {
-  return new Uint8Array(Buffer.allocUnsafeSlow(length).buffer);
-}
+tuneMemory();
 
 export function copyBytes(bytes: Uint8Array): Uint8Array {
   const copy = freshBytes(bytes.length);

@@ -1,9 +1,9 @@
 /** Drawing, reading, writing and resizing images. */
+export { freshBytes } from "../core/platform.ts";
 export {
   Canvas,
   type Color,
   copyBytes,
-  freshBytes,
   type LineOptions,
   type Point,
   type Rect,

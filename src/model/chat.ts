@@ -2,8 +2,6 @@
  * The chat side of a model: tokenizer, chat template and image processor, from any Hugging Face folder of the Qwen-VL family. What the weights compute is
  * not its business: an engine decides which architectures it runs.
  */
-import { readFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
 import { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
@@ -11,7 +9,7 @@ import { type Awaitable, isJsonObject, type JsonObject } from "../core/json.ts";
 import type { Message } from "../core/message.ts";
 import type { ModelInput } from "../core/model-input.ts";
 import type { ModelIds } from "./config.ts";
-import { readJson } from "./files.ts";
+import { diskFiles } from "./files.ts";
 import { ImageProcessor } from "./image-processor.ts";
 import { type DeltaOptions, Renderer } from "./renderer.ts";
 import { compileTemplate } from "./template.ts";
@@ -105,24 +103,40 @@ type ChatConfig = {
   readonly patches: Pick<ImageProcessor, "patchSize" | "temporalPatchSize" | "mergeSize">;
 };
 
-export async function loadChat(path: string): Promise<ChatFolder> {
-  const config = await readChatConfig(path);
-  const tokenizerConfig = (await readJson(join(path, "tokenizer_config.json"), true)) ?? {};
-  const tokenizerFile = join(path, "tokenizer.json");
-  const tokenizer = new Tokenizer(await readJson(tokenizerFile), tokenizerConfig, tokenizerFile);
+/** The files of a model folder, on disk or in memory. */
+export type ModelFiles = {
+  /** The folder's name. */
+  readonly path: string;
+  /** What messages call a file. */
+  where(name: string): string;
+  /** Undefined where an optional file is not there. */
+  json(name: string, optional?: boolean): Promise<unknown>;
+  /** Undefined where it is not there. */
+  text(name: string): Promise<string | undefined>;
+};
+
+export function loadChat(path: string): Promise<ChatFolder> {
+  return readChat(diskFiles(path));
+}
+
+export async function readChat(files: ModelFiles): Promise<ChatFolder> {
+  const { path } = files;
+  const config = await readChatConfig(files);
+  const tokenizerConfig = (await files.json("tokenizer_config.json", true)) ?? {};
+  const tokenizer = new Tokenizer(await files.json("tokenizer.json"), tokenizerConfig, files.where("tokenizer.json"));
   if (tokenizer.size > config.vocabSize) {
     throw new ConfigError(
       `${path}: tokenizer.json has ${tokenizer.size} tokens, but the model only ${config.vocabSize}. ` +
         "config.json and tokenizer.json must come from the same model.",
     );
   }
-  const processor = await readProcessor(path, config);
-  const { source, file } = await readTemplate(path, tokenizerConfig);
+  const processor = await readProcessor(files, config);
+  const { source, file } = await readTemplate(files, tokenizerConfig);
   const template = compileTemplate(source, namedTokens(tokenizerConfig), file);
   const { ids, vocabSize, maxPositions } = config;
   const renderer = new Renderer({ template, tokenizer, processor, ids });
-  const generation = await readGeneration(path, ids, renderer.endOfTurn);
-  return { path: resolve(path), tokenizer, processor, renderer, generation, ids, vocabSize, maxPositions };
+  const generation = await readGeneration(files, ids, renderer.endOfTurn);
+  return { path, tokenizer, processor, renderer, generation, ids, vocabSize, maxPositions };
 }
 
 export type ChatParts = Pick<ChatFolder, "renderer" | "tokenizer" | "generation" | "maxPositions"> & {
@@ -130,7 +144,7 @@ export type ChatParts = Pick<ChatFolder, "renderer" | "tokenizer" | "generation"
   readonly processor: Pick<ImageProcessor, "view">;
 };
 
-/** From a folder, as `loadChat` or `loadFolder` gives it. */
+/** From a folder, as `readChat` or `loadFolder` gives it. */
 export function chatModel({ renderer, tokenizer, processor, ids, maxPositions, generation }: ChatParts): ChatModel {
   // Frames come back in later turns and in siblings.
   const seen = new WeakMap<Image, Image>();
@@ -149,9 +163,9 @@ export function chatModel({ renderer, tokenizer, processor, ids, maxPositions, g
   };
 }
 
-async function readChatConfig(path: string): Promise<ChatConfig> {
-  const file = join(path, "config.json");
-  const json = await readJson(file);
+async function readChatConfig(files: ModelFiles): Promise<ChatConfig> {
+  const file = files.where("config.json");
+  const json = await files.json("config.json");
   const result = schema.safeParse(json);
   if (!result.success) {
     const found = isJsonObject(json) ? JSON.stringify(json.model_type ?? null) : "none";
@@ -187,11 +201,13 @@ async function readChatConfig(path: string): Promise<ChatConfig> {
   };
 }
 
-async function readProcessor(path: string, { patches }: ChatConfig): Promise<ImageProcessor> {
-  const file = join(path, "preprocessor_config.json");
+async function readProcessor(files: ModelFiles, { patches }: ChatConfig): Promise<ImageProcessor> {
+  const file = files.where("preprocessor_config.json");
   // transformers 5 saves the image processor inside processor_config.json.
-  const combined = (await readJson(join(path, "processor_config.json"), true)) as JsonObject | undefined;
-  const json = isJsonObject(combined?.image_processor) ? combined.image_processor : await readJson(file);
+  const combined = (await files.json("processor_config.json", true)) as JsonObject | undefined;
+  const json = isJsonObject(combined?.image_processor)
+    ? combined.image_processor
+    : await files.json("preprocessor_config.json");
   const processor = new ImageProcessor(json, file);
   const { patchSize, temporalPatchSize, mergeSize } = patches;
   const agree =
@@ -208,17 +224,17 @@ async function readProcessor(path: string, { patches }: ChatConfig): Promise<Ima
   return processor;
 }
 
-async function readTemplate(path: string, tokenizerConfig: unknown): Promise<{ source: string; file: string }> {
-  const file = join(path, "chat_template.jinja");
-  const source = await readFile(file, "utf8").catch(() => undefined);
-  if (source !== undefined) return { source, file };
-  const older = join(path, "chat_template.json");
+async function readTemplate(files: ModelFiles, tokenizerConfig: unknown): Promise<{ source: string; file: string }> {
+  const name = "chat_template.jinja";
+  const source = await files.text(name);
+  if (source !== undefined) return { source, file: files.where(name) };
+  const older = "chat_template.json";
   const found = [
-    { json: await readJson(older, true), file: older },
-    { json: tokenizerConfig, file: join(path, "tokenizer_config.json") },
+    { json: await files.json(older, true), file: files.where(older) },
+    { json: tokenizerConfig, file: files.where("tokenizer_config.json") },
   ].find(({ json }) => isJsonObject(json) && typeof json.chat_template === "string");
   if (found === undefined) {
-    throw new ConfigError(`${path} has no chat template: put the model's chat_template.jinja there.`);
+    throw new ConfigError(`${files.path} has no chat template: put the model's chat_template.jinja there.`);
   }
   return { source: (found.json as { chat_template: string }).chat_template, file: found.file };
 }
@@ -230,9 +246,9 @@ const generationSchema = z.looseObject({
   top_p: z.number().min(0).max(1).nullish(),
 });
 
-async function readGeneration(path: string, ids: ModelIds, endOfTurn: number): Promise<GenerationConfig> {
-  const file = join(path, "generation_config.json");
-  const result = generationSchema.safeParse((await readJson(file, true)) ?? {});
+async function readGeneration(files: ModelFiles, ids: ModelIds, endOfTurn: number): Promise<GenerationConfig> {
+  const file = files.where("generation_config.json");
+  const result = generationSchema.safeParse((await files.json("generation_config.json", true)) ?? {});
   if (!result.success) {
     const problems = result.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`);
     throw new ConfigError(`${file}: ${problems.join("; ")}.`);

@@ -7,24 +7,16 @@ import { copyFile, mkdir, readdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { ConfigError, DataError } from "../core/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
-import { type ChatFolder, loadChat } from "./chat.ts";
-import { checkConfig, configJson, type ModelConfig, parseConfig } from "./config.ts";
-import { readJson } from "./files.ts";
-import { preprocessorJson } from "./image-processor.ts";
-import { initialParameters, parameterShapes } from "./parameters.ts";
-import { findPreset, type PresetName } from "./presets.ts";
+import { type ModelConfig, parseConfig } from "./config.ts";
+import { diskFiles, readJson } from "./files.ts";
+import { type CreateOptions, type ModelFolder, newModel, readFolder } from "./new-model.ts";
+import { parameterShapes } from "./parameters.ts";
 import { readShardedSafetensors, type Tensor, type Tensors, writeSafetensors } from "./safetensors.ts";
-import { configChanges, type ModelShape } from "./shape.ts";
-import { CHAT_TEMPLATE } from "./template.ts";
-import { Tokenizer } from "./tokenizer.ts";
-import { frozenTokenizer, tokenizerConfigJson, trainTokenizer } from "./train-tokenizer.ts";
 
-/** The chat side, and the architecture that the embedded engine runs. */
-export type ModelFolder = ChatFolder & { readonly config: ModelConfig };
+export type { CreateOptions, ModelFolder } from "./new-model.ts";
 
 export async function loadFolder(path: string): Promise<ModelFolder> {
-  const config = await readConfig(path);
-  return { ...(await loadChat(path)), config };
+  return readFolder(diskFiles(path));
 }
 
 export async function readConfig(path: string): Promise<ModelConfig> {
@@ -59,62 +51,18 @@ export function orderWeights(tensors: Tensors, config: ModelConfig, path = "The 
   return new Map([...shapes.keys()].map((name) => [name, tensors.get(name) as Tensor]));
 }
 
-/** A preset and what is changed in it, in the words of `config.json`. */
-export type CreateOptions = ModelShape & {
-  readonly preset?: PresetName;
-  readonly seed?: number;
-  /** Text to train the tokenizer on; absent: the presets' frozen one, made for what worlds and protocols say. */
-  readonly corpus?: Iterable<string>;
-};
-
 /** Writes a complete folder with random weights and returns its configuration. */
 export async function createFolder(path: string, options: CreateOptions = {}): Promise<ModelConfig> {
-  const preset = findPreset(options.preset ?? "nano");
+  const { config, files, weights } = newModel(options);
   await mkdir(path, { recursive: true });
   if ((await readdir(path)).length > 0) {
     throw new ConfigError(`${path} is not empty; name a new folder for the model.`);
   }
-  const changes = configChanges(options);
-  const vocab = options.vocab_size ?? preset.vocab;
-  const tokenizerFile = options.corpus ? trainTokenizer(options.corpus, vocab) : frozenTokenizer(vocab);
-  const tokenizer = new Tokenizer(tokenizerFile);
-  const text = { ...preset.text, ...changes.text, vocabSize: tokenizer.size };
-  const config = checkConfig({
-    text,
-    vision: { ...preset.vision, ...changes.vision, outHiddenSize: text.hiddenSize },
-    ids: {
-      imageToken: tokenizer.specialId("<|image_pad|>"),
-      videoToken: tokenizer.specialId("<|video_pad|>"),
-      visionStart: tokenizer.specialId("<|vision_start|>"),
-      visionEnd: tokenizer.specialId("<|vision_end|>"),
-      eos: [tokenizer.specialId("<|im_end|>"), tokenizer.specialId("<|endoftext|>")],
-      pad: tokenizer.specialId("<|endoftext|>"),
-    },
-  });
-  const token = config.vision.patchSize * config.vision.mergeSize;
-  // One token at least; 256 at most, which is 512 × 512 pixels under the presets.
-  const processorFile = preprocessorJson(
-    config.vision,
-    options.min_pixels ?? token ** 2,
-    options.max_pixels ?? 256 * token ** 2,
-  );
-  const json = (name: string, value: Json) => writeFile(join(path, name), `${JSON.stringify(value, null, 2)}\n`);
-  await json("tokenizer.json", tokenizerFile);
-  await json("tokenizer_config.json", tokenizerConfigJson(config.text.maxPositions));
-  await json("preprocessor_config.json", processorFile);
-  const { image_processor_type: _, ...frames } = processorFile;
-  await json("video_preprocessor_config.json", { ...frames, video_processor_type: "Qwen3VLVideoProcessor" });
-  await json("generation_config.json", {
-    do_sample: true,
-    eos_token_id: config.ids.eos,
-    pad_token_id: config.ids.pad as number,
-    temperature: 1,
-    top_k: 0,
-    top_p: 1,
-  });
-  await writeFile(join(path, "chat_template.jinja"), CHAT_TEMPLATE);
-  await writeSafetensors(join(path, "model.safetensors"), initialParameters(config, options.seed ?? 0));
-  await json("config.json", configJson(config));
+  // The configuration comes last: what has one is whole.
+  const { "config.json": last, ...others } = files;
+  for (const [name, text] of Object.entries(others)) await writeFile(join(path, name), text);
+  await writeSafetensors(join(path, "model.safetensors"), weights());
+  await writeFile(join(path, "config.json"), last);
   return config;
 }
 

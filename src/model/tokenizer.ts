@@ -56,7 +56,7 @@ export class Tokenizer {
     }
     for (const { id, content } of this.#added.values()) {
       last = Math.max(last, id);
-      longest = Math.max(longest, Buffer.byteLength(content));
+      longest = Math.max(longest, new TextEncoder().encode(content).length);
     }
     this.size = last + 1;
     this.longest = longest;
@@ -88,7 +88,13 @@ export class Tokenizer {
       const id = ids[i] as number;
       if (!(skipSpecial && this.isSpecial(id))) pieces.push(this.#bytesOf(id));
     }
-    return Buffer.concat(pieces);
+    const bytes = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+    let at = 0;
+    for (const piece of pieces) {
+      bytes.set(piece, at);
+      at += piece.length;
+    }
+    return bytes;
   }
 
   /** Decodes ids one by one, giving characters out when they are whole. */

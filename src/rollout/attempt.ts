@@ -2,7 +2,7 @@
 import { ConfigError } from "../core/errors.ts";
 import type { Agent, AgentContext } from "./agents.ts";
 import { type EpisodeRequest, playEpisode } from "./episode.ts";
-import type { EnvHost, EnvSpec, HostedEnv } from "./hosts.ts";
+import type { EnvLender, EnvSpec, HostedEnv } from "./hosts.ts";
 import type { Trajectory } from "./trajectory.ts";
 
 type Attempt = Omit<EpisodeRequest, "name" | "env" | "agent"> & {
@@ -11,7 +11,7 @@ type Attempt = Omit<EpisodeRequest, "name" | "env" | "agent"> & {
 };
 
 export async function attemptEpisode<A extends Agent>(
-  host: EnvHost,
+  host: EnvLender,
   spec: EnvSpec,
   factory: (context: AgentContext) => A,
   { samplingSeed, ...episode }: Attempt,

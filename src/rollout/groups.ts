@@ -4,15 +4,15 @@
  * dropped and counted. Groups come out in the order they were issued, whatever finished first, so that what a synchronous trainer sees
  * does not depend on concurrency.
  */
-import { setMaxListeners } from "node:events";
 import { ConfigError } from "../core/errors.ts";
+import { expectListeners } from "../core/platform.ts";
 import { checkSeed } from "../core/seed.ts";
 import type { AgentFactory } from "./agents.ts";
 import { attemptEpisode } from "./attempt.ts";
 import type { RolloutCounters } from "./counters.ts";
 import { within } from "./deadline.ts";
 import type { EpisodeLimits } from "./episode.ts";
-import type { EnvHost, EnvSpec } from "./hosts.ts";
+import type { EnvLender, EnvSpec } from "./hosts.ts";
 import { type Judge, judgeEpisode } from "./judge.ts";
 import { isOurFault, type Trajectory } from "./trajectory.ts";
 
@@ -28,7 +28,7 @@ export type GroupRequest = {
 
 export type GroupOptions = EpisodeLimits & {
   readonly agent: AgentFactory;
-  readonly host: EnvHost;
+  readonly host: EnvLender;
   /** The run's seed: turn t of sibling i samples with mixSeed(samplingSeed, seed, i, t). */
   readonly samplingSeed: number;
   /** Most episodes at a time. */
@@ -223,7 +223,7 @@ function checkRequest({ seed, siblings, env }: GroupRequest): void {
 function stoppable(outer?: AbortSignal): { signal: AbortSignal; stop: (reason: unknown) => void; release: () => void } {
   const controller = new AbortController();
   // Every live episode listens to it, and waits of the producer do.
-  setMaxListeners(0, controller.signal);
+  expectListeners(controller.signal);
   const onAbort = () => controller.abort(outer?.reason);
   if (outer?.aborted) onAbort();
   outer?.addEventListener("abort", onAbort, { once: true });

@@ -26,6 +26,9 @@ export interface HostedEnv extends Env {
   kill(): Promise<void>;
 }
 
+/** Who lends environments to episodes. */
+export type EnvLender = Pick<EnvHost, "acquire" | "release" | "discard">;
+
 /** How long a closing environment may take, and a worker to start (from sources it compiles first). */
 const CLOSE_MS = 5_000;
 const START_MS = 120_000;

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
 import { mergeSettings } from "../core/settings.ts";
-import { engineConfig } from "../engine/registry.ts";
+import { engineConfig } from "../engine/engine-config.ts";
 import { LABELS } from "../envs/demos.ts";
 import { PRESET_NAMES } from "../model/presets.ts";
 import { modelShape } from "../model/shape.ts";

@@ -12,6 +12,12 @@ export function findWebFolder(): string | undefined {
   return places.find((place) => existsSync(join(place, "index.html")));
 }
 
+/** The page of `/lab`, one file with all it needs; undefined when it was not built. */
+export function findLab(folder = findWebFolder()): string | undefined {
+  const file = folder === undefined ? undefined : join(folder, "lab.html");
+  return file !== undefined && existsSync(file) ? file : undefined;
+}
+
 export const NOT_BUILT =
   "<!doctype html><meta charset=utf-8><title>Saccade</title><p>The viewer's page was not built. Run <code>npm run build</code>.";
 

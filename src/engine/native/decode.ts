@@ -2,10 +2,11 @@
  * Continuous batching in one worker, for one set of weights. Every tick is one pass over the network: one row for each sequence that is decoding,
  * and pieces of prompts up to a budget, so that long prompts don't hold up the others. What is computed together never changes the bits.
  */
+import { soon } from "../../core/platform.ts";
 import { EngineError } from "../errors.ts";
 import type { FeatureRef } from "./jobs.ts";
 import type { F32 } from "./kernels/api.ts";
-import { computing } from "./kernels/index.ts";
+import { computing } from "./kernels/computing.ts";
 import type { CachedRun, ImageFeatures, Network } from "./network.ts";
 import type { Places } from "./places.ts";
 import { type Cached, PrefixCache, sharedPrefix } from "./prefix-cache.ts";
@@ -62,7 +63,7 @@ export class Decoder {
     if (this.#scheduled || (this.#waiting.length === 0 && this.#active.length === 0)) return;
     this.#scheduled = true;
     // Not a microtask: messages must come in between.
-    setImmediate(() => {
+    soon(() => {
       this.#scheduled = false;
       computing(this.#network.kernels, () => this.#tick());
       this.#schedule();

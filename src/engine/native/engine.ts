@@ -7,12 +7,13 @@ import { loadFolder } from "../../model/folder.ts";
 import type { Capabilities, Engine, Learner, LearnerSpec, Sampler } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { LOSS_SCHEMAS } from "../loss-schemas.ts";
-import { Frames } from "./frames.ts";
 import type { LoadedModel, ModelRef } from "./jobs.ts";
 import type { Kernels } from "./kernels/api.ts";
-import { NativeLearner } from "./learner.ts";
-import { Pool } from "./pool.ts";
-import { NativeSampler, type TokenCounts } from "./sampler.ts";
+import { type EngineStats, Machine } from "./machine.ts";
+import type { Pool } from "./pool.ts";
+import { nodeThreads } from "./threads.ts";
+
+export type { EngineStats } from "./machine.ts";
 
 export type NativeEngineOptions = {
   /** Worker threads; absent: as many as the machine runs at once. Results are the same bits whatever it is. */
@@ -21,13 +22,6 @@ export type NativeEngineOptions = {
   readonly pictureBytes?: number;
   /** Absent: the fastest that this machine can run, or what SACCADE_KERNELS says. */
   readonly kernels?: Kernels["name"];
-};
-
-export type EngineStats = Readonly<TokenCounts> & {
-  /** Vision-tower passes for sampling. */
-  readonly encoded: number;
-  /** Distinct frames, counted anew for each version of the weights. */
-  readonly distinctFrames: number;
 };
 
 export class NativeEngine implements Engine {
@@ -49,14 +43,15 @@ export class NativeEngine implements Engine {
     optimizers: ["adamw", "muon"],
     weights: "snapshot",
   };
-  readonly pool: Pool;
-  readonly #frames: Frames;
-  readonly #counts: TokenCounts = { cachedTokens: 0, prefilledTokens: 0, decodedTokens: 0 };
-  #models = 0;
+  readonly #machine: Machine;
 
-  constructor(options: NativeEngineOptions = {}) {
-    this.pool = new Pool(options.threads, (line) => process.stderr.write(`saccade: ${line}\n`), options.kernels);
-    this.#frames = new Frames(this.pool, options.pictureBytes);
+  constructor({ kernels, ...options }: NativeEngineOptions = {}) {
+    const threads = nodeThreads((line) => process.stderr.write(`saccade: ${line}\n`), kernels);
+    this.#machine = new Machine(threads, options);
+  }
+
+  get pool(): Pool {
+    return this.#machine.pool;
   }
 
   async learner({ folder, head = "lm", freeze, lora, seed }: LearnerSpec): Promise<Learner> {
@@ -66,19 +61,11 @@ export class NativeEngine implements Engine {
         `${folder} is an adapter. Name its base model with \`lora\`, then load the adapter into the learner.`,
       );
     }
-    const host = {
-      pool: this.pool,
-      frames: this.#frames,
-      nextModelId: () => this.#models++,
-      openSampler: (model: ModelRef, version: number, onIdleClose: (model: ModelRef) => void) =>
-        this.#open(model, version, onIdleClose),
-    };
-    return new NativeLearner(host, { ...loaded, head, ...(freeze && { freeze }), id: this.#models++, revision: 0 });
+    return this.#machine.learner({ ...loaded, head, ...(freeze && { freeze }) });
   }
 
   async sampler(folder: string): Promise<Sampler> {
-    const loaded = await this.#load({ folder, head: "lm", seed: 0 });
-    return this.#open({ ...loaded, head: "lm", id: this.#models++, revision: 0 }, 0);
+    return this.#machine.sampler(await this.#load({ folder, head: "lm", seed: 0 }));
   }
 
   /** Refuses architectures that this engine does not run. */
@@ -88,16 +75,11 @@ export class NativeEngine implements Engine {
 
   /** What sampling has cost so far. */
   stats(): EngineStats {
-    return { ...this.#counts, ...this.#frames.stats };
+    return this.#machine.stats();
   }
 
   close(): Promise<void> {
-    return this.pool.close();
-  }
-
-  #open(model: ModelRef, version: number, onIdleClose?: (model: ModelRef) => void): Sampler {
-    const host = { pool: this.pool, frames: this.#frames, counts: this.#counts };
-    return new NativeSampler(host, model, version, onIdleClose);
+    return this.#machine.close();
   }
 
   async #load(

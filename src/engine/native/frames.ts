@@ -6,6 +6,7 @@
 
 import { ImageError } from "../../core/errors.ts";
 import { type ImageSpan, nameOf } from "../../core/model-input.ts";
+import { soon } from "../../core/platform.ts";
 import type { FeatureRef, FrameRef, FrameShape, ModelRef, RawImage } from "./jobs.ts";
 import { type Pool, reviveError } from "./pool.ts";
 
@@ -115,7 +116,7 @@ export class Frames {
   /** Episodes end their turns together: what they then show goes to the workers in a few jobs, not in one for each image. */
   #encode(model: ModelRef, picture: Picture): Promise<SeenFrame> {
     return new Promise((resolve, reject) => {
-      if (this.#wishes.length === 0) setImmediate(() => this.#grant());
+      if (this.#wishes.length === 0) soon(() => this.#grant());
       this.#wishes.push({ model, picture, resolve, reject });
     });
   }

@@ -2,6 +2,7 @@
  * The embedded learner. Weights, one gradient per shard and the optimizer's moments are shared memory; workers do all the arithmetic. Calls run one
  * after the other, in the order they were made. Sums have a fixed order whatever the number of threads, so results are the same bits.
  */
+import { soon } from "../../core/platform.ts";
 import { checkOptimizer } from "../check-optimizer.ts";
 import { customForwardBackward } from "../custom-loss.ts";
 import type { Datum, Forward, Learner, Loss, LossReport, OptimizerParams, Sampler, StepReport } from "../engine.ts";
@@ -262,7 +263,7 @@ async function copyShared(from: SharedArrayBuffer, into?: SharedArrayBuffer): Pr
   const [source, target] = [new Uint8Array(from), new Uint8Array(copy)];
   for (let at = 0; at < source.length; at += COPY_BYTES) {
     target.set(source.subarray(at, at + COPY_BYTES), at);
-    await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => soon(() => resolve(undefined)));
   }
   return copy;
 }

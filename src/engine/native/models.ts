@@ -1,9 +1,9 @@
 /** What one worker keeps of models between jobs: networks over shared weights, their decoders, and the small files of their folders. */
-import { loadFolder, type ModelFolder } from "../../model/folder.ts";
+import type { ModelFolder } from "../../model/folder.ts";
 import { EngineError } from "../errors.ts";
 import { Decoder } from "./decode.ts";
 import type { ModelRef, WorkerPlace } from "./jobs.ts";
-import { attachKernels, type Kernels } from "./kernels/index.ts";
+import type { Kernels } from "./kernels/api.ts";
 import { Network } from "./network.ts";
 import { Places, placesKey } from "./places.ts";
 import { Arena } from "./tape.ts";
@@ -20,8 +20,15 @@ export class Models {
   readonly #forgotten = new Set<number>();
   readonly #folders = new Map<string, Promise<ModelFolder>>();
 
-  constructor({ pool, threads, kernels, wasm }: WorkerPlace) {
-    this.kernels = attachKernels(kernels, wasm);
+  readonly #openFolder: (path: string) => Promise<ModelFolder>;
+
+  constructor(
+    { pool, threads }: Pick<WorkerPlace, "pool" | "threads">,
+    kernels: Kernels,
+    openFolder: (path: string) => Promise<ModelFolder>,
+  ) {
+    this.kernels = kernels;
+    this.#openFolder = openFolder;
     this.kernels.crew.join(pool, threads);
     this.arena = new Arena(undefined, this.kernels);
   }
@@ -66,7 +73,7 @@ export class Models {
   folder(path: string): Promise<ModelFolder> {
     const known = this.#folders.get(path);
     if (known !== undefined) return known;
-    const loading = loadFolder(path);
+    const loading = this.#openFolder(path);
     this.#folders.set(path, loading);
     // A broken folder may be repaired.
     loading.catch(() => this.#folders.delete(path));

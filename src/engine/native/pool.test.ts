@@ -1,12 +1,13 @@
 import { afterEach, expect, test } from "vitest";
 import { Pool } from "./pool.ts";
+import { nodeThreads } from "./threads.ts";
 
 const job = { kind: "kernels" } as const;
 let pool: Pool;
 afterEach(() => pool.close());
 
 test("a worker does what it was given in the order it was given, sent together or run", async () => {
-  pool = new Pool(1);
+  pool = new Pool(nodeThreads(), 1);
   const done: number[] = [];
   const note = (n: number) => () => void done.push(n);
   const sent = [1, 2].map((n) => pool.send(0, job).result.then(note(n)));
@@ -17,7 +18,7 @@ test("a worker does what it was given in the order it was given, sent together o
 });
 
 test("jobs of a worker that dies before they left for it fail, and its successor does the next", async () => {
-  pool = new Pool(1);
+  pool = new Pool(nodeThreads(), 1);
   await pool.run(job);
   const lost = [1, 2].map(() => pool.send(0, job).result);
   const caught = lost.map((result) => expect(result).rejects.toMatchObject({ name: "EngineError" }));

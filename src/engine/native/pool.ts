@@ -4,16 +4,33 @@
  * is replaced when the next job comes; jobs carry all they need, so a new worker knows as much as the old one did. WebAssembly kernels share one memory: a
  * worker that dies may leave it in any state, so all workers end with it and a new memory is made.
  */
-import { randomInt } from "node:crypto";
-import { availableParallelism } from "node:os";
-import type { Worker } from "node:worker_threads";
 import { ConfigError, DataError, errorMessage, ImageError } from "../../core/errors.ts";
-import { startThread } from "../../core/workers.ts";
+import { coreCount, soon } from "../../core/platform.ts";
 import type { OnToken } from "../engine.ts";
 import { EngineError, RuinedWeights } from "../errors.ts";
 import type { Drawn, Job, JobResult, Note, Reply, Request, WorkerPlace } from "./jobs.ts";
-import { chooseKernels, type KernelChoice, type Kernels } from "./kernels/index.ts";
+import type { KernelChoice } from "./kernels/index.ts";
 import { openMemory, type WasmThread } from "./kernels/wasm-memory.ts";
+
+/** A thread that takes messages: what Node's `Worker` is. */
+export type Thread = {
+  postMessage(message: unknown): void;
+  terminate(): Promise<unknown>;
+  /** Whether the process lives on for its sake. */
+  ref(): void;
+  unref(): void;
+  on(event: "message" | "error" | "exit", heard: (value: unknown) => void): unknown;
+};
+
+/** Where threads come from: Node (threads.ts), or a page. */
+export type Threads = {
+  /** Which kernels they run; asked once a memory. */
+  choose(): Promise<KernelChoice>;
+  /** Takes lists of `Request`, answers with lists of `Reply` and `Drawn`. */
+  worker(place: WorkerPlace): Thread;
+  /** Only helps inside WebAssembly kernels. */
+  helper(place: WasmThread): Thread;
+};
 
 type Pending = {
   readonly resolve: (value: never) => void;
@@ -27,12 +44,12 @@ type Queued = { readonly job: Job; readonly resolve: (value: never) => void; rea
 type Ground = {
   readonly kernels: KernelChoice;
   readonly places: readonly WasmThread[];
-  readonly helpers: Worker[];
+  readonly helpers: Thread[];
 };
 
 type Slot = {
   readonly index: number;
-  worker: Worker | undefined;
+  worker: Thread | undefined;
   /** Whether a `run` job is under way. */
   busy: boolean;
   readonly pending: Map<number, Pending>;
@@ -42,21 +59,20 @@ type Slot = {
 
 export class Pool {
   /** By which its workers know each other as helpers (native/crew.h). */
-  readonly #number = randomInt(2 ** 32);
+  readonly #number = crypto.getRandomValues(new Uint32Array(1))[0] as number;
   readonly #slots: Slot[];
   readonly #queue: Queued[] = [];
-  readonly #choose: () => Promise<KernelChoice>;
+  readonly #threads: Threads;
   #starting: Promise<void> | undefined;
   #ground: Ground | undefined;
   #nextId = 0;
   #closed = false;
 
-  /** `tell` hears what a first start has to do before it computes. */
-  constructor(threads = availableParallelism(), tell: (line: string) => void = () => {}, wanted?: Kernels["name"]) {
+  constructor(source: Threads, threads = coreCount()) {
     if (!Number.isSafeInteger(threads) || threads < 1) {
       throw new ConfigError(`The number of threads must be a whole number of at least 1, got ${threads}.`);
     }
-    this.#choose = () => chooseKernels(tell, wanted);
+    this.#threads = source;
     this.#slots = Array.from({ length: threads }, (_, index) => ({
       index,
       worker: undefined,
@@ -89,7 +105,7 @@ export class Pool {
       if (this.#closed) return reject(closedError());
       const slot = this.#slot(worker);
       this.#expect(slot, id, { resolve, reject, exclusive: false, ...(onToken && { onToken }) });
-      if (slot.sent.length === 0) setImmediate(() => this.#flush(slot));
+      if (slot.sent.length === 0) soon(() => this.#flush(slot));
       slot.sent.push({ id, job });
     });
     return { id, result };
@@ -118,7 +134,7 @@ export class Pool {
   /** Kernels first, then what waited for them. */
   async #start(): Promise<void> {
     try {
-      const kernels = await this.#choose();
+      const kernels = await this.#threads.choose();
       if (this.#closed) return;
       this.#ground = this.#layGround(kernels);
       for (const slot of this.#slots) this.#flush(slot);
@@ -135,7 +151,7 @@ export class Pool {
     const places = openMemory(module, 2 * this.threads - 1);
     const ground: Ground = { kernels, places, helpers: [] };
     for (const place of places.slice(this.threads)) {
-      const helper = startThread("engine/native/native-helper", { workerData: place, resourceLimits: LIMITS });
+      const helper = this.#threads.helper(place);
       helper.unref();
       // Closing ends helpers, too; one that ends by itself takes the memory along.
       helper.on("error", () => {});
@@ -188,15 +204,15 @@ export class Pool {
     slot.worker?.postMessage(requests);
   }
 
-  #spawn(slot: Slot, ground: Ground): Worker {
+  #spawn(slot: Slot, ground: Ground): Thread {
     const { kernels, places } = ground;
     const wasm = places[slot.index];
-    const workerData: WorkerPlace = { pool: this.#number, threads: this.threads, kernels, ...(wasm && { wasm }) };
-    const worker = startThread("engine/native/native-worker", { workerData, resourceLimits: LIMITS });
+    const place: WorkerPlace = { pool: this.#number, threads: this.threads, kernels, ...(wasm && { wasm }) };
+    const worker = this.#threads.worker(place);
     if (slot.pending.size === 0) worker.unref();
     let cause = "it ended without a word";
-    worker.on("message", (messages: readonly (Reply | Drawn)[]) => {
-      for (const message of messages) {
+    worker.on("message", (messages) => {
+      for (const message of messages as readonly (Reply | Drawn)[]) {
         if ("drawn" in message) slot.pending.get(message.drawn)?.onToken?.(message.id, message.logprob, message.top);
         else this.#settle(slot, message);
       }
@@ -268,6 +284,3 @@ export function reviveError({ name, message, stack }: NonNullable<Reply["error"]
   if (stack !== undefined) error.stack = stack;
   return error;
 }
-
-/** Workers make few objects; a small nursery is swept often, so that large buffers which died do not linger. */
-const LIMITS = { maxYoungGenerationSizeMb: 16 };

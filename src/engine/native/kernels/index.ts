@@ -63,16 +63,6 @@ export async function loadKernels(): Promise<Kernels> {
   return attachKernels(await chooseKernels());
 }
 
-/** Runs work that keeps this thread busy: threads of its crew that have none help it, as many as are left. */
-export function computing<T>({ crew }: Kernels, work: () => T): T {
-  crew.begin();
-  try {
-    return work();
-  } finally {
-    crew.end();
-  }
-}
-
 /** Those that were chosen. May compile, too. */
 export async function kernelInfo(): Promise<KernelInfo> {
   return (await chooseKernels()).info;

@@ -1,0 +1,98 @@
+/** The page's side of learning: one worker at a time, what it told so far, and the clock, which stops in a pause. */
+import script from "virtual:worker";
+import type { LabCommand, LabEvent, LabSettings, PlayedLake } from "./messages.ts";
+
+export type Evaluation = Omit<LabEvent & { kind: "evaluation" }, "kind" | "lakes"> & {
+  /** Of learning, pauses left out. */
+  readonly seconds: number;
+};
+export type Update = Omit<LabEvent & { kind: "update" }, "kind">;
+
+export type LabState = {
+  readonly running: "new" | "learning" | "paused" | "failed";
+  readonly ready?: Omit<LabEvent & { kind: "ready" }, "kind">;
+  readonly update?: Update;
+  readonly evaluations: readonly Evaluation[];
+  readonly lakes: readonly PlayedLake[];
+  readonly problem?: string;
+};
+
+export const NEW: LabState = { running: "new", evaluations: [], lakes: [] };
+
+const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+
+export class Session {
+  readonly #show: (state: LabState) => void;
+  #worker: Worker | undefined;
+  #state: LabState = NEW;
+  /** Seconds of earlier stretches, and when this one began. */
+  #spent = 0;
+  #since = 0;
+
+  constructor(show: (state: LabState) => void) {
+    this.#show = show;
+  }
+
+  /** Of learning so far. */
+  get seconds(): number {
+    return this.#spent + (this.#state.running === "learning" ? (performance.now() - this.#since) / 1000 : 0);
+  }
+
+  start(settings: LabSettings, seed = 0): void {
+    if (this.#state.running === "paused") this.#send({ kind: "resume" });
+    else {
+      this.reset();
+      this.#worker = new Worker(url);
+      this.#worker.onmessage = ({ data }: MessageEvent<LabEvent>) => this.#hear(data);
+      this.#worker.onerror = ({ message }) => this.#hear({ kind: "failed", message });
+      this.#send({ kind: "start", settings, seed });
+    }
+    this.#since = performance.now();
+    this.#set({ running: "learning" });
+  }
+
+  pause(): void {
+    this.#spent = this.seconds;
+    this.#send({ kind: "pause" });
+    this.#set({ running: "paused" });
+  }
+
+  change({ temperature, learningRate }: LabSettings): void {
+    this.#send({ kind: "change", settings: { temperature, learningRate } });
+  }
+
+  /** The agent and all it learned are gone. */
+  reset(): void {
+    this.#worker?.terminate();
+    this.#worker = undefined;
+    this.#spent = 0;
+    this.#state = NEW;
+    this.#show(NEW);
+  }
+
+  #send(command: LabCommand): void {
+    this.#worker?.postMessage(command);
+  }
+
+  #hear(event: LabEvent): void {
+    switch (event.kind) {
+      case "ready":
+        return this.#set({ ready: event });
+      case "update":
+        return this.#set({ update: event });
+      case "evaluation": {
+        const { kind: _, lakes, ...figures } = event;
+        const evaluations = [...this.#state.evaluations, { ...figures, seconds: this.seconds }];
+        return this.#set({ evaluations, lakes });
+      }
+      case "failed":
+        this.#worker?.terminate();
+        return this.#set({ running: "failed", problem: event.message });
+    }
+  }
+
+  #set(change: Partial<LabState>): void {
+    this.#state = { ...this.#state, ...change };
+    this.#show(this.#state);
+  }
+}
