@@ -17,9 +17,13 @@ export const LAB_HEADERS: Readonly<Record<string, string>> = {
   "Cross-Origin-Opener-Policy": "same-origin",
 };
 
+/** Under its file's name it is the same page: with the viewer's own headers it could not learn. */
+export const isLab = (pathname: string) => pathname === "/lab" || pathname === "/lab.html";
+
 export async function labResponse(files: ReadonlyMap<string, StaticFile>, request: HttpRequest): Promise<Response> {
   const page = files.get("/lab.html");
-  const response = await fileResponse(page === undefined ? files : new Map([["/lab", page]]), request);
+  const named = page === undefined ? [] : (["/lab", "/lab.html"] as const).map((name) => [name, page] as const);
+  const response = await fileResponse(new Map(named), request);
   for (const [name, value] of Object.entries(LAB_HEADERS)) response.headers.set(name, value);
   return response;
 }

@@ -11,7 +11,7 @@ import { segmentsOf } from "../http/paths.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { bytes } from "../http/responses.ts";
 import { listen } from "../http/server.ts";
-import { labResponse } from "./lab.ts";
+import { isLab, labResponse } from "./lab.ts";
 import { answer } from "./routes.ts";
 import { ViewerState } from "./state.ts";
 import { findWebFolder, NOT_BUILT } from "./web-files.ts";
@@ -88,7 +88,7 @@ async function serve(request: HttpRequest, { state, files, guard, cookie }: Cont
     const kept = `${cookie}=${encodeURIComponent(given)}; Path=/; HttpOnly; SameSite=Strict`;
     return new Response(null, { status: 303, headers: { Location: pathname, "Set-Cookie": kept } });
   }
-  if (pathname === "/lab" && files.has("/lab.html")) return labResponse(files, request);
+  if (isLab(pathname)) return labResponse(files, request);
   if (!isApi) {
     if (files.size > 0 || pathname !== "/") return fileResponse(files, request);
     return bytes(new TextEncoder().encode(NOT_BUILT), { type: "text/html; charset=utf-8" });

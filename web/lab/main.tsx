@@ -45,8 +45,8 @@ function App() {
           <h1>A tab that learns</h1>
         </div>
         <p class="lead">
-          A small vision-language model learns to cross frozen lakes, here, in this tab. It sees only the frames below and
-          answers in words. First it imitates a player half of whose moves are random. Then reward alone teaches it.
+          A small vision-language model learns to cross frozen lakes, here, in this tab. It sees only the frames below
+          and answers in words. First it imitates a player half of whose moves are random. Then reward alone teaches it.
           Nothing leaves the tab.
         </p>
         <Controls state={state} settings={settings} change={change} session={session} />

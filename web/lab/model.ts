@@ -2,7 +2,7 @@
 import type { LoadedModel } from "../../src/engine/native/jobs.ts";
 import { modelLayout, Parameters } from "../../src/engine/native/parameters.ts";
 import { type ChatModel, chatModel } from "../../src/model/chat.ts";
-import { memoryFiles, type ModelFolder, newModel, readFolder } from "../../src/model/new-model.ts";
+import { type ModelFolder, memoryFiles, newModel, readFolder } from "../../src/model/new-model.ts";
 import { parameterCount } from "../../src/model/parameters.ts";
 import { visionIds } from "../../src/model/vision-ids.ts";
 import { modelOptions } from "./recipe.ts";

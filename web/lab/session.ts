@@ -77,17 +77,20 @@ export class Session {
   #hear(event: LabEvent): void {
     switch (event.kind) {
       case "ready":
-        return this.#set({ ready: event });
+        this.#set({ ready: event });
+        break;
       case "update":
-        return this.#set({ update: event });
+        this.#set({ update: event });
+        break;
       case "evaluation": {
         const { kind: _, lakes, ...figures } = event;
         const evaluations = [...this.#state.evaluations, { ...figures, seconds: this.seconds }];
-        return this.#set({ evaluations, lakes });
+        this.#set({ evaluations, lakes });
+        break;
       }
       case "failed":
         this.#worker?.terminate();
-        return this.#set({ running: "failed", problem: event.message });
+        this.#set({ running: "failed", problem: event.message });
     }
   }
 

@@ -2,8 +2,8 @@
  * The script of every worker of the lab. The first message says what it is: the one that learns (a command of the page), or a thread of its pool.
  */
 import kernels from "virtual:kernels";
-import { Machine } from "../../src/engine/native/machine.ts";
 import { errorMessage } from "../../src/core/errors.ts";
+import { Machine } from "../../src/engine/native/machine.ts";
 import { learnInLab } from "./learning.ts";
 import type { LabCommand, LabEvent, LabSettings } from "./messages.ts";
 import { pageThreads, type Role, serve } from "./threads.ts";
