@@ -32,12 +32,19 @@ function Board({ lake, at }: { lake: PlayedLake | undefined; at: number }) {
     if (canvas.current !== null && frame !== undefined) paint(canvas.current, frame);
   }, [frame]);
   const over = lake !== undefined && turn === lake.frames.length - 1;
-  const outcome = !over ? "" : lake.success ? "good" : "bad";
-  const words = lake === undefined ? "an empty board" : over ? (lake.success ? "reached the goal" : "lost") : "walking";
+  const outcome = !over ? "" : lake.end === "goal" ? "good" : "bad";
+  const words = lake === undefined ? "" : over ? lake.end : wordOf(lake.moves[turn]);
   return (
     <li class={`lake ${outcome}`}>
-      <canvas ref={canvas} class="frame" width="32" height="32" role="img" aria-label={`lake: ${words}`} />
-      <small>{over ? (lake.success ? "goal" : ends(lake)) : lake === undefined ? "" : wordOf(lake.moves[turn])}</small>
+      <canvas
+        ref={canvas}
+        class="frame"
+        width="32"
+        height="32"
+        role="img"
+        aria-label={words === "" ? "an empty board" : `lake: ${words}`}
+      />
+      <small>{words}</small>
     </li>
   );
 }
@@ -46,10 +53,6 @@ function Board({ lake, at }: { lake: PlayedLake | undefined; at: number }) {
 function wordOf(reply = ""): string {
   const word = /<action>\s*(\w+)/.exec(reply)?.[1] ?? reply.trim();
   return word.length > 10 ? `${word.slice(0, 9)}…` : word || "…";
-}
-
-function ends({ frames, moves }: PlayedLake): string {
-  return moves.length >= frames.length && frames.length > 1 ? "out of turns" : "fell";
 }
 
 function paint(canvas: HTMLCanvasElement, { width, height, data }: PlayedFrame): void {

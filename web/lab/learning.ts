@@ -15,6 +15,7 @@ import { builtinAgent } from "../../src/rollout/builtin-agents.ts";
 import { type GroupRequest, playGroups } from "../../src/rollout/groups.ts";
 import { successRate } from "../../src/rollout/scores.ts";
 import type { Sequence, Trajectory } from "../../src/rollout/trajectory.ts";
+import { scheduled } from "../../src/train/policy-loss.ts";
 import type { Recipe } from "../../src/train/recipe.ts";
 import { sequencesOf, sftBatch } from "../../src/train/sft.ts";
 import { probeSight } from "../../src/train/sight.ts";
@@ -85,7 +86,8 @@ class Lab {
       const sequences = await next;
       next = batch + 1 < batches ? this.#demonstrations(batch + 1) : Promise.resolve([]);
       const { loss } = await this.#learner.forwardBackward(sftBatch(sequences), { name: "cross-entropy" });
-      await this.#learner.step(this.#plan().optimizer);
+      const { optimizer, schedule } = this.#plan();
+      await this.#learner.step(scheduled(optimizer, { schedule, steps: batches }, batch + 1));
       this.#updates += 1;
       this.#episodes += plan.batch;
       const counts = { updates: this.#updates, phaseUpdates: batch + 1, episodes: this.#episodes };
@@ -206,10 +208,11 @@ class Lab {
   }
 }
 
-function filmOf({ seed, turns, final, success }: Trajectory): PlayedLake {
+function filmOf({ seed, turns, final, success, end }: Trajectory): PlayedLake {
   const images = [...turns.map(({ observation }) => observation), final].flatMap((messages) =>
     messages.flatMap(imagesOf).slice(-1),
   );
   const frames = images.map(({ width, height, data }: Image) => ({ width, height, data: data.slice() }));
-  return { seed, frames, moves: turns.map(({ reply }) => reply), success };
+  const outcome = success ? "goal" : end === "done" ? "fell" : "out of turns";
+  return { seed, frames, moves: turns.map(({ reply }) => reply), end: outcome };
 }

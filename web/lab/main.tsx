@@ -46,8 +46,8 @@ function App() {
         </div>
         <p class="lead">
           A small vision-language model learns to cross frozen lakes, here, in this tab. It sees only the frames below
-          and answers in words. First it imitates a player half of whose moves are random. Then reward alone teaches it.
-          Nothing leaves the tab.
+          and answers in words. First it imitates a player who moves at random in 40 % of turns. Then reward alone
+          teaches it. Nothing leaves the tab.
         </p>
         <Controls state={state} settings={settings} change={change} session={session} />
         {state.problem !== undefined && (
@@ -60,6 +60,9 @@ function App() {
           <section class="panel">
             <h2>Lakes it never trained on</h2>
             <Boards lakes={state.lakes} count={SHOWN} />
+            <p class="faint lake-note">
+              {SHOWN} of {HELD_OUT.count} held-out lakes, as it played them at the last point of the curve.
+            </p>
           </section>
           <Curve evaluations={state.evaluations} random={state.ready?.random} />
         </div>
@@ -189,7 +192,7 @@ function Status({ state, session }: { state: LabState; session: Session }) {
 
 function Curve({ evaluations, random }: { evaluations: readonly Evaluation[]; random: number | undefined }) {
   const [lines, interval] = useMemo(() => {
-    const line = (label: string, colour: number, y: (one: Evaluation) => number): Line => ({
+    const line = (label: string, colour: number, y: (one: Evaluation) => number | null): Line => ({
       label,
       colour,
       x: evaluations.map(({ seconds }) => Math.round(seconds)),
@@ -197,8 +200,14 @@ function Curve({ evaluations, random }: { evaluations: readonly Evaluation[]; ra
     });
     const low = line("low", 1, (one) => one.low);
     const high = line("high", 1, (one) => one.high);
-    const shown = [line("with its frames", 1, (one) => one.success), line("with grey frames", 6, (one) => one.grey)];
-    return [shown, { low, high }] as const;
+    const begun = evaluations.findIndex(({ phase }) => phase === "reinforce");
+    const last = begun < 0 ? evaluations.length : begun;
+    // The second line goes on where the first ends.
+    const imitating = line("imitating", 2, (one) => (evaluations.indexOf(one) < last ? one.success : null));
+    const rewarded = line("learning from reward", 1, (one) =>
+      evaluations.indexOf(one) >= last - (begun < 0 ? 0 : 1) ? one.success : null,
+    );
+    return [[rewarded, imitating, line("with grey frames", 6, (one) => one.grey)], { low, high }] as const;
   }, [evaluations]);
   const marks = random === undefined ? [] : [{ label: "random moves", value: random }];
   return (
@@ -247,7 +256,6 @@ function Figures({ evaluations }: { evaluations: readonly Evaluation[] }) {
         {evaluations.map(({ seconds, updates, phase, success, grey, gap }) => (
           <tr key={`${updates} ${seconds}`}>
             {[seconds.toFixed(1), updates, phase, success, grey, gap].map((value, i) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: a row has fixed columns
               <td key={i}>{value}</td>
             ))}
           </tr>

@@ -29,7 +29,7 @@ export type PlayedLake = {
   readonly seed: number;
   readonly frames: readonly PlayedFrame[];
   readonly moves: readonly string[];
-  readonly success: boolean;
+  readonly end: "goal" | "fell" | "out of turns";
 };
 
 export type LabEvent =

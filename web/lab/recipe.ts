@@ -1,6 +1,6 @@
 /**
- * What the lab's agent is and how it learns: a Qwen3-VL of about 0.2 million parameters sees the lake in patches of one cell. It clones play half of whose
- * moves are random, so it knows more than it does; then reward alone (GRPO) separates good moves from bad, as in `recipes/quickstart.ts`.
+ * What the lab's agent is and how it learns: a Qwen3-VL of about 0.2 million parameters sees the lake in patches of one cell. It clones play
+ * four tenths of whose moves are random, so it knows more than it does; then reward alone (GRPO) separates good moves from bad, as in `recipes/quickstart.ts`.
  */
 import type { CreateOptions } from "../../src/model/new-model.ts";
 import { type Recipe, resolveRecipe } from "../../src/train/recipe.ts";
@@ -57,8 +57,8 @@ export function labRecipe({ size, temperature, learningRate }: LabSettings, seed
     model: { preset: "nano" },
     envs: [{ env: "frozen_lake", options: lakeOptions(size) }],
     warmStart: {
-      episodes: 2400,
-      noise: 0.5,
+      episodes: 3200,
+      noise: 0.4,
       batch: 8,
       optimizer: { name: "muon", learningRate: (10 / 3) * learningRate, adamLearningRate: learningRate },
     },
