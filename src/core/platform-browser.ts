@@ -24,8 +24,9 @@ const soon: typeof node.soon = (work) => {
 };
 
 const coreCount: typeof node.coreCount = () => navigator.hardwareConcurrency ?? 1;
+const pathOf: typeof node.pathOf = (file) => decodeURIComponent(file.pathname);
 const freshBytes: typeof node.freshBytes = (length) => new Uint8Array(length);
 const expectListeners: typeof node.expectListeners = () => {};
 const tuneMemory: typeof node.tuneMemory = () => {};
 
-export { coreCount, expectListeners, freshBytes, sha256, soon, tuneMemory };
+export { coreCount, expectListeners, freshBytes, pathOf, sha256, soon, tuneMemory };

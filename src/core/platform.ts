@@ -6,6 +6,7 @@
 import { createHash } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 
 /** The SHA-256 digest of these pieces, one after the other. */
@@ -23,6 +24,11 @@ export function soon(work: () => void): void {
 /** How many threads run at once. */
 export function coreCount(): number {
   return availableParallelism();
+}
+
+/** A file's URL as this system writes its path. */
+export function pathOf(file: URL): string {
+  return fileURLToPath(file);
 }
 
 /** Memory with anything in it, every byte of which is to be written: `new Uint8Array` would write large frames twice. */

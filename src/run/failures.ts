@@ -2,9 +2,9 @@
  * Episodes that failed for our reasons: what went wrong in one, as its author needs it to mend the environment, and how it is told. The terminal, the
  * run's events and the viewer all show the first one of a run.
  */
-import { fileURLToPath } from "node:url";
 import { SaccadeError } from "../core/errors.ts";
 import type { JsonObject } from "../core/json.ts";
+import { pathOf } from "../core/platform.ts";
 
 export type Failure = {
   /** The environment's name. */
@@ -64,7 +64,7 @@ function framesOf(error: unknown): string[] {
 const HOME = new URL(import.meta.url.endsWith(".ts") ? ".." : ".", import.meta.url);
 
 function isOurs(frame: string): boolean {
-  return frame.includes(HOME.href) || frame.includes(fileURLToPath(HOME));
+  return frame.includes(HOME.href) || frame.includes(pathOf(HOME));
 }
 
 function shorten(text: string): string {
