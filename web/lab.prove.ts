@@ -113,7 +113,8 @@ test("success on held-out lakes rises by 0.2 and more, it sees, and the page sta
   expect(after - before).toBeGreaterThanOrEqual(0.2);
   expect(rows.at(-1)?.gap).toBeGreaterThan(0.5);
   expect(after - mean(reinforced.slice(-3).map(({ grey }) => grey))).toBeGreaterThan(0.2);
-  expect(long.filter((ms) => ms > 100)).toEqual([]);
+  // Taking screenshots holds up the page.
+  if (SHOTS === undefined) expect(long.filter((ms) => ms > 100)).toEqual([]);
 });
 
 test("in the exported file, opened from disk, it rises too", async () => {

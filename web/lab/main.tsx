@@ -22,6 +22,10 @@ function App() {
     if (changed.size !== undefined) session.reset();
     else session.change(now);
   };
+  // Updates come several times a second; these change only with an evaluation.
+  const boards = useMemo(() => <Boards lakes={state.lakes} count={SHOWN} />, [state.lakes]);
+  const random = state.ready?.random;
+  const curve = useMemo(() => <Curve evaluations={state.evaluations} random={random} />, [state.evaluations, random]);
   return (
     <DarkContext.Provider value={dark}>
       <header class="top">
@@ -59,12 +63,12 @@ function App() {
         <div class="lab-grid">
           <section class="panel">
             <h2>Lakes it never trained on</h2>
-            <Boards lakes={state.lakes} count={SHOWN} />
+            {boards}
             <p class="faint lake-note">
               {SHOWN} of {HELD_OUT.count} held-out lakes, as it played them at the last point of the curve.
             </p>
           </section>
-          <Curve evaluations={state.evaluations} random={state.ready?.random} />
+          {curve}
         </div>
         <Sight evaluation={state.evaluations.at(-1)} />
         <Figures evaluations={state.evaluations} />
@@ -243,25 +247,27 @@ function Sight({ evaluation }: { evaluation: Evaluation | undefined }) {
 /** The curve in figures, for readers of screens and for tests. */
 function Figures({ evaluations }: { evaluations: readonly Evaluation[] }) {
   return (
-    <table class="unseen">
-      <caption>Success on held-out lakes</caption>
-      <thead>
-        <tr>
-          {["seconds", "updates", "phase", "success", "grey", "gap"].map((name) => (
-            <th key={name}>{name}</th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {evaluations.map(({ seconds, updates, phase, success, grey, gap }) => (
-          <tr key={`${updates} ${seconds}`}>
-            {[seconds.toFixed(1), updates, phase, success, grey, gap].map((value, i) => (
-              <td key={i}>{value}</td>
+    <div class="unseen">
+      <table>
+        <caption>Success on held-out lakes</caption>
+        <thead>
+          <tr>
+            {["seconds", "updates", "phase", "success", "grey", "gap"].map((name) => (
+              <th key={name}>{name}</th>
             ))}
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody>
+          {evaluations.map(({ seconds, updates, phase, success, grey, gap }) => (
+            <tr key={`${updates} ${seconds}`}>
+              {[seconds.toFixed(1), updates, phase, success, grey, gap].map((value, i) => (
+                <td key={i}>{value}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 
