@@ -10,7 +10,7 @@ import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { worldModelling } from "../recipes/parts/world-modelling.ts";
 import { worldModelOf } from "../src/envs/registry.ts";
-import { readClaims } from "../src/envs/world-model/reader.ts";
+import { readText } from "../src/envs/world-model/reader.ts";
 import { TestServer } from "../src/evaluate/test-server.ts";
 import { table } from "./peer.ts";
 import {
@@ -61,7 +61,7 @@ const server = await new TestServer(({ turns }, call) => {
   if (call % 8 === 7) return { status: 500 };
   const texts = [...(turns[0]?.text ?? "").matchAll(/^\d+\. (".*")$/gm)].map(([, json]) => JSON.parse(json as string));
   const lists = texts.map((text: string) =>
-    readClaims(text, view).map(({ kind, at }) => ({
+    readText(text, view).claims.map(({ kind, at }) => ({
       thing: kind,
       place: at.map((place, axis) => (place === undefined ? null : view.axes[axis]?.[place])),
     })),

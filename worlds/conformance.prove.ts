@@ -2,7 +2,7 @@
 import { worlds } from "./index.ts";
 
 process.env.SACCADE_CONFORMANCE = "full";
-const { conforms } = await import("./shared/conformance.ts");
+const { conforms } = await import("./shared/test-conformance.ts");
 for (const { load } of worlds) {
   const definition = await load();
   if (definition.kind === "world") conforms(definition);

@@ -55,13 +55,6 @@ export function ticketSeed(
   throw new ConfigError(`Nearly all of the 2^31 training seeds are reserved (${reserved.size}): reserve fewer.`);
 }
 
-/** The seeds that training must keep away from: all that validation rows name. */
-export function reservedSeeds(validation: Iterable<Ticket>): Set<number> {
-  const seeds = new Set<number>();
-  for (const { seed } of validation) if (seed !== undefined) seeds.add(seed);
-  return seeds;
-}
-
 /** Throws when a training row names a seed that a validation row of the same environment names. */
 export function checkDisjoint(train: Iterable<Ticket>, validation: Iterable<Ticket>): void {
   const held = new Map<string, Set<number>>();

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from "vitest";
 import "../envs/index.ts";
 import { worldModelOf } from "../envs/registry.ts";
-import { readClaims } from "../envs/world-model/reader.ts";
+import { readText } from "../envs/world-model/reader.ts";
 import { builtinAgent } from "../rollout/builtin-agents.ts";
 import { playGroups } from "../rollout/groups.ts";
 import { EnvHost } from "../rollout/hosts.ts";
@@ -25,7 +25,7 @@ function reading({ turns }: Asked): Answer {
     ([, json]) => JSON.parse(json as string) as string,
   );
   const lists = texts.map((text) =>
-    readClaims(text, view).map(({ kind, at }) => ({
+    readText(text, view).claims.map(({ kind, at }) => ({
       thing: kind,
       place: at.map((place, axis) => (place === undefined ? null : view.axes[axis]?.[place])),
     })),

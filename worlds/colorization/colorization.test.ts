@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Image, Json } from "../../src/core/index.ts";
 import { act } from "../../src/envs/index.ts";
-import { difference, goldenFrame, PHOTOS, playRecorded, type Recorded, recorded } from "../shared/replay.ts";
+import { difference, goldenFrame, PHOTOS, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { type Colorization, colorization } from "./colorization.ts";
 
 const evaluation = { circle: 20, ring: 30, minBrightness: 25, maxBrightness: 230 };

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Image, Json } from "../../src/core/index.ts";
 import { act } from "../../src/envs/index.ts";
 import { countingScene } from "../shared/pictures/index.ts";
-import { difference, goldenFrame, PHOTOS, playRecorded, type Recorded, recorded } from "../shared/replay.ts";
+import { difference, goldenFrame, PHOTOS, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { type Counting, counting } from "./counting.ts";
 
 const make = (given: object = {}) => counting.create(counting.options.parse(given)) as Counting;

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { Image, Json } from "../../src/core/index.ts";
 import { act, makeWorld, type World } from "../../src/envs/index.ts";
 import { armModel } from "../shared/physics/arm.ts";
-import { playRecorded, type Recorded, recorded } from "../shared/replay.ts";
+import { playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { blobs, isRed } from "../shared/test-blobs.ts";
 
 type Place = readonly [number, number, number];

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { Image, Json } from "../../src/core/index.ts";
 import { act } from "../../src/envs/index.ts";
-import { PHOTOS, playRecorded, type Recorded, recorded } from "../shared/replay.ts";
+import { PHOTOS, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { type Jigsaw, jigsaw } from "./jigsaw.ts";
 
 const make = (given: object = {}) => jigsaw.create(jigsaw.options.parse(given)) as Jigsaw;

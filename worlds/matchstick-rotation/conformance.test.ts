@@ -1,4 +1,4 @@
-import { conforms } from "../shared/conformance.ts";
+import { conforms } from "../shared/test-conformance.ts";
 import { matchstickRotation } from "./matchstick-rotation.ts";
 
 conforms(matchstickRotation);

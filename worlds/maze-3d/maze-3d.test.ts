@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Image, Json } from "../../src/core/index.ts";
 import { act } from "../../src/envs/index.ts";
-import { difference, goldenFrame, playRecorded, type Recorded, recorded } from "../shared/replay.ts";
+import { difference, goldenFrame, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { type Maze3D, maze3d } from "./maze-3d.ts";
 
 const make = (given: object = {}) => maze3d.create(maze3d.options.parse({ width: 7, height: 7, ...given })) as Maze3D;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Image, Json } from "../../src/core/index.ts";
 import { act } from "../../src/envs/index.ts";
-import { difference, goldenFrame, PHOTOS, playRecorded, type Recorded, recorded } from "../shared/replay.ts";
+import { difference, goldenFrame, PHOTOS, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { type MentalRotation2D, mentalRotation2d } from "./mental-rotation-2d.ts";
 
 const make = (given: object = {}) => mentalRotation2d.create(mentalRotation2d.options.parse(given)) as MentalRotation2D;

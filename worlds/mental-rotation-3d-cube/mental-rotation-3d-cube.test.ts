@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Image, Json } from "../../src/core/index.ts";
 import { act } from "../../src/envs/index.ts";
-import { difference, goldenFrame, playRecorded, type Recorded, recorded } from "../shared/replay.ts";
+import { difference, goldenFrame, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { SOLVERS } from "../shared/rotation.ts";
 import { type MentalRotation3DCube, mentalRotation3dCube } from "./mental-rotation-3d-cube.ts";
 

@@ -8,7 +8,7 @@ import { maskOf, readRows } from "../shared/pictures/coco.ts";
 import { referringScene } from "../shared/pictures/index.ts";
 import { readPickle } from "../shared/pictures/pickle.ts";
 import { lookFor } from "../shared/pictures/test-look.ts";
-import { difference, goldenFrame, PHOTOS, playRecorded, type Recorded, recorded } from "../shared/replay.ts";
+import { difference, goldenFrame, PHOTOS, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { type ReferringDotPointing, referringDotPointing } from "./referring-dot-pointing.ts";
 
 const make = (given: object = {}) =>

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { Image, type Json } from "../../src/core/index.ts";
 import { encodePng } from "../../src/images/index.ts";
-import { difference, goldenFrame, playRecorded, type Recorded, recorded } from "../shared/replay.ts";
+import { difference, goldenFrame, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { chooseFrames, type VideoUnshuffle, videoUnshuffle } from "./video-unshuffle.ts";
 
 const make = (given: object = {}) => videoUnshuffle.create(videoUnshuffle.options.parse(given)) as VideoUnshuffle;

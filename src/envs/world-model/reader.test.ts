@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import "../index.ts";
 import { makeWorldEnv, worldModelOf } from "../registry.ts";
-import { readClaims } from "./reader.ts";
+import { readText } from "./reader.ts";
 import { score, type Task, type Written } from "./test-trial.ts";
 import { GRID_AXES, pairsOf, placedOf, type View } from "./view.ts";
 
@@ -15,8 +15,8 @@ const VIEW: View = {
   legend: LEGEND,
 };
 const read = (text: string, view: View = VIEW) =>
-  readClaims(text, view)
-    .map(
+  readText(text, view)
+    .claims.map(
       ({ kind, at }) =>
         `${kind} ${at.map((place, axis) => (place === undefined ? "-" : view.axes[axis]?.[place])).join("/")}`,
     )
@@ -129,13 +129,13 @@ describe("the reader of claims", () => {
       "stripe from red cube: above, left, lower",
       "the red cube from the stripe: below, right, higher",
     ]) {
-      expect(readClaims(text, view)).toMatchObject([truth as object]);
+      expect(readText(text, view).claims).toMatchObject([truth as object]);
     }
   });
 
   test("says where each claim stands", () => {
     const text = "goal: above, left; The hole is below me";
-    expect(readClaims(text, VIEW).map(({ span }) => text.slice(...span))).toEqual([
+    expect(readText(text, VIEW).claims.map(({ span }) => text.slice(...span))).toEqual([
       "goal: above, left",
       "hole is below me",
     ]);
@@ -146,7 +146,7 @@ describe("the reader of claims", () => {
       'goal hole it of from above left me I player , . ; : - ( 1 ) [ ] { } " same row column 2 \n P X # is'.split(" ");
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.constantFrom(...words), fc.string()), { maxLength: 60 }), (parts) => {
-        for (const { span } of readClaims(parts.join(" "), VIEW)) expect(span[1]).toBeGreaterThan(span[0]);
+        for (const { span } of readText(parts.join(" "), VIEW).claims) expect(span[1]).toBeGreaterThan(span[0]);
       }),
       { numRuns: 2000 },
     );
@@ -170,7 +170,7 @@ test.each([
         await env.reset(seed);
         const truth = placedOf((await env.world.facts?.()) ?? [], view);
         const { sections } = env.protocol.parse(await env.oracleReply(), env.world.actions);
-        const said = readClaims(sections.observation?.text ?? "", view).map(({ kind, at }) => ({ kind, at }));
+        const said = readText(sections.observation?.text ?? "", view).claims.map(({ kind, at }) => ({ kind, at }));
         expect(said).toEqual(truth);
       }
       await env.close();

@@ -84,9 +84,6 @@ export function readText(text: string, view: View): Reading {
   return { ...reading, claims, cells: data.drawn ?? reading.cells };
 }
 
-/** Its claims alone. */
-export const readClaims = (text: string, view: View): readonly ReadClaim[] => readText(text, view).claims;
-
 /** The phrases that a view gives a meaning, by their first word, longest first. */
 function vocabulary({ things, axes, from, viewpoint = from }: View): Map<string, Phrase[]> {
   const list: Phrase[] = [];

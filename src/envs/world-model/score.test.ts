@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { readClaims } from "./reader.ts";
+import { readText } from "./reader.ts";
 import { cellsHold, holds, Luck, linksHold, matchClaims, shareOf, worthOf } from "./score.ts";
 import { type Cell, GRID_AXES, linkedOf, type Place, type Placed, placedOf, type View } from "./view.ts";
 
 const THINGS = { goal: { weight: 0.7 }, hole: { weight: 0.3 } };
 const VIEW: View = { things: THINGS, axes: GRID_AXES, from: "player" };
-const read = (text: string) => readClaims(text, VIEW);
+const read = (text: string) => readText(text, VIEW).claims;
 const TRUTH = read("goal: above, left; hole: below, same column; hole: same row, right");
 /** In a hundred other states nothing of it is so, so that luck is next to nothing. */
 const luck = new Luck(

@@ -10,7 +10,7 @@ import { sampleAction } from "../args.ts";
 import { makeWorldEnv, worldModelOf } from "../registry.ts";
 import type { Observation } from "../world.ts";
 import type { WorldEnv } from "../world-env.ts";
-import { readClaims } from "./reader.ts";
+import { readText } from "./reader.ts";
 import { type Placed, placedOf, type View } from "./view.ts";
 
 /** Descriptions of a state (`observation`), or of what will be after an action (`prediction`). */
@@ -108,7 +108,7 @@ export async function score(tasks: readonly Task[], texts: readonly Written[]): 
       const name = task.section === "observation" ? "state" : "transition";
       return rewards.find((part) => part.name === name)?.value ?? 0;
     };
-    const claims = readClaims(written.text.trim(), view);
+    const claims = readText(written.text.trim(), view).claims;
     const most = await pay(truth.map((thing) => shown(thing, view)).join("; "));
     const exact = sorted(claims, view) === sorted(truth, view);
     scored.push({

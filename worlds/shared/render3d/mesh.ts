@@ -120,10 +120,6 @@ export function bounds(meshes: readonly Mesh[]): { readonly low: Vec3; readonly 
   return { low, high };
 }
 
-export function countTriangles(meshes: readonly Mesh[]): number {
-  return meshes.reduce((sum, mesh) => sum + mesh.triangles.length / 3, 0);
-}
-
 /** A box with flat faces; each face shows the whole texture upright. */
 export function box(width: number, height: number, depth: number): Mesh {
   const [x, y, z] = [width / 2, height / 2, depth / 2];

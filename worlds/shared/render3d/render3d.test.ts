@@ -9,7 +9,6 @@ import {
   angleOf,
   axisAngle,
   box,
-  countTriangles,
   cylinder,
   IDENTITY,
   loadModel,
@@ -219,8 +218,9 @@ describe("glTF", () => {
   test("a model beyond the budget is thinned and keeps its shape", async () => {
     const round = sphere(1, 60);
     const [few] = await thin([round], 300);
-    expect(countTriangles([few as Mesh])).toBeLessThanOrEqual(300);
-    expect(countTriangles([few as Mesh])).toBeGreaterThan(100);
+    const count = (few as Mesh).triangles.length / 3;
+    expect(count).toBeLessThanOrEqual(300);
+    expect(count).toBeGreaterThan(100);
     expect(await thin([round], 1e6)).toEqual([round]);
   });
 

@@ -1,5 +1,5 @@
 /** Everything that can be drawn, by name. */
-import type { Habitat, Thing } from "../thing.ts";
+import type { Thing } from "../thing.ts";
 import { animals } from "./animals.ts";
 import { food } from "./food.ts";
 import { household } from "./household.ts";
@@ -13,8 +13,4 @@ export function thingNamed(name: string): Thing {
   const thing = byName.get(name);
   if (thing === undefined) throw new Error(`There is no thing called "${name}".`);
   return thing;
-}
-
-export function thingsOf(habitat: Habitat): readonly Thing[] {
-  return things.filter((thing) => thing.habitat.includes(habitat));
 }
