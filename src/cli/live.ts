@@ -124,11 +124,12 @@ export class LiveView {
   }
 }
 
-/** `64 episodes asked, 61 played, 3 failed`; a step without failures needs no such line. */
+/** `64 episodes asked, 61 played, 3 failed`, with what failed among the greedy ones; a step without failures needs no such line. */
 function episodes({ kind, metrics }: RunEvent): string[] {
   const [asked, played, failed = 0] = ["asked", "episodes", "failed"].map((name) => metrics[`${kind}/${name}`]);
   if (asked === undefined || (kind === "train" && failed === 0)) return [];
-  return [`${asked} episodes asked, ${played} played, ${failed} failed`];
+  const greedy = metrics["eval/failed_greedy"] ? `, and ${metrics["eval/failed_greedy"]} greedy ones` : "";
+  return [`${asked} episodes asked, ${played} played, ${failed} failed${greedy}`];
 }
 
 function wordsOf({ kind, message = "" }: RunEvent): string {
