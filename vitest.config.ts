@@ -7,10 +7,13 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
  */
 const LONG = [
   /\/src\/train\/vllm\.test/,
+  // Most of its time it waits.
+  /\/test\/hostile\.test/,
   /\/src\/train\/(learning|resume|tinker|trainer)\.test/,
   /\/src\/(engine|serve|train)\/.*(torch|vllm)\.test/,
   /\/src\/engine\/torch\//,
   /\/test\/(gpu-page|package|vllm-page)\.test/,
+  /\/(recipes\/recipes|web\/(web|trained)|src\/rollout\/hosts|src\/evaluate\/evaluate)\.test/,
   /\/src\/cli\/(cli|errors)\.test/,
   /\/conformance\.test/,
 ];

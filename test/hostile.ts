@@ -345,6 +345,11 @@ function* blows(target: Target, secrets: Secrets, { share, stalled }: Size): Gen
       yield () => post(target, path, repeated(start, piece, 114 * share));
     }
   }
+  // The same to its end: these are JSON.
+  for (const piece of ["ab", '\\"', "\u00e4"]) {
+    const whole = Buffer.concat([repeated('{"a":"', piece, 114 * share), Buffer.from('"}')]);
+    yield () => post(target, "/v1/chat/completions", whole);
+  }
   const wrong = `{"token_ids":[${"1.5,".repeat(1_000_000)}1],"sampling_params":{}}`;
   yield () => post(target, "/inference/v1/generate", wrong);
   yield () => post(target, "/v1/completions", `{"prompt":[${'"a",'.repeat(500_000)}"a"],"max_tokens":1}`);
