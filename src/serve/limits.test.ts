@@ -76,6 +76,22 @@ describe("JSON", () => {
     },
   );
 
+  test("of features that are longer than the tokens they stand for is refused before they are decoded", async () => {
+    const features = (data: string) => ({
+      mm_hashes: { image: ["a"] },
+      mm_placeholders: { image: [{ offset: 0, length: 1 }] },
+      kwargs_data: { image: [data] },
+    });
+    const ask = (data: string) =>
+      post("/inference/v1/generate", { token_ids: [40], sampling_params: {}, features: features(data) });
+    const { status, text } = await ask("kJCQ".repeat(20_000));
+    expect([status, text]).toEqual([
+      400,
+      expect.stringMatching(/80000 characters of features, and 1 tokens have at most/),
+    ]);
+    expect((await ask("kJCQ")).text).toContain("can't be read as MessagePack");
+  });
+
   test("with a million wrong elements names the first", async () => {
     const ids = `{"token_ids":[${"1.5,".repeat(1_000_000)}1],"sampling_params":{}}`;
     const { status, text } = await post("/inference/v1/generate", ids);
@@ -105,6 +121,13 @@ describe("a batch for the Tinker face", () => {
     for (let i = 0; i < datums.length; i += 2) datums[i] = 0x1a;
     const { status, text } = await post("/api/v1/forward_backward", datums, PROTOBUF);
     expect([status, text]).toEqual([400, expect.stringContaining("at most 16384 datums")]);
+  });
+
+  test("of more chunks in a datum than a context has tokens is refused before one is read", async () => {
+    const chunks = Buffer.alloc(40_000);
+    for (let i = 0; i < chunks.length; i += 2) chunks[i] = 0x0a;
+    const { status, text } = await post("/api/v1/forward_backward", new Writer().bytes(3, chunks).finish(), PROTOBUF);
+    expect([status, text]).toEqual([400, expect.stringContaining("at most 16384 chunks")]);
   });
 
   test("of sparse tensors that are gigabytes when written out is refused", async () => {
