@@ -112,6 +112,18 @@ export function envOptions(flags: {
   return settings;
 }
 
+type Stream = { readonly isTTY?: boolean; readonly columns?: number };
+
+/** Whether a stream can be redrawn: a terminal that knows how, wide enough. */
+export function drawsPanels({ isTTY, columns = 80 }: Stream): boolean {
+  return isTTY === true && columns >= 60 && process.env.TERM !== "dumb";
+}
+
+/** Whether colours are wanted there; `NO_COLOR` says no. */
+export function hasColor({ isTTY }: Stream): boolean {
+  return isTTY === true && process.env.TERM !== "dumb" && (process.env.NO_COLOR ?? "") === "";
+}
+
 /** A progress bar on a terminal; elsewhere a line for every tenth. On stderr, so that stdout stays clean. */
 export class Progress {
   readonly #label: string;
@@ -135,7 +147,7 @@ export class Progress {
     const fresh = done - this.#before;
     const left = fresh === 0 ? "" : `, ${Math.ceil((seconds / fresh) * (this.#total - done))} s left`;
     const tail = `${done}/${this.#total}${done < this.#total ? left : `, ${seconds.toFixed(1)} s`}${note && `, ${note}`}`;
-    if (process.stderr.isTTY) {
+    if (drawsPanels(process.stderr)) {
       if (performance.now() - this.#lastPaint < 80 && done < this.#total) return;
       this.#lastPaint = performance.now();
       const filled = Math.round(share * 24);

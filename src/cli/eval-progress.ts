@@ -3,6 +3,7 @@
  * that is redrawn; elsewhere a line when a phase begins, at every tenth of it, and every ten seconds. On stderr, so that stdout stays for the report.
  */
 import type { EpisodeResult, EvaluationPhase } from "../evaluate/index.ts";
+import { drawsPanels } from "./common.ts";
 
 export type ProgressOutput = {
   readonly write: (text: string) => void;
@@ -38,7 +39,7 @@ export class EvalProgress {
   constructor(
     out: ProgressOutput = {
       write: (text) => process.stderr.write(text),
-      terminal: process.stderr.isTTY === true,
+      terminal: drawsPanels(process.stderr),
       now: () => performance.now(),
     },
   ) {

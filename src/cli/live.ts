@@ -1,103 +1,159 @@
 /**
- * What a training run shows while it goes on: on a terminal a small image that is redrawn (progress, sparklines, the newest frame), elsewhere one plain
- * line per event. Written to stderr, so that stdout stays for results.
+ * What a training run shows while it goes on: on a terminal a panel that is redrawn (phase, time left, curves, the newest frame, alarms), elsewhere one plain
+ * line for each event, in the same words. Written to stderr, so that stdout stays for results.
  */
 import type { Image } from "../core/index.ts";
-import { rangeOf } from "../core/numbers.ts";
 import { printable } from "../core/printable.ts";
-import { halfBlocks } from "../images/index.ts";
 import type { RunEvent } from "../run/index.ts";
+import type { Phase } from "../train/index.ts";
+import { drawsPanels, hasColor } from "./common.ts";
+import { CURVES, duration, panelRows, short } from "./panel.ts";
 
-const BARS = "▁▂▃▄▅▆▇█";
-const CURVES: readonly (readonly [label: string, metric: string, kind: RunEvent["kind"]])[] = [
-  ["loss of the warm start", "sft/nll", "sft"],
-  ["success, training", "train/success", "train"],
-  ["entropy", "policy/entropy", "train"],
-  ["success, evaluation", "eval/success", "eval"],
-  ["greedy", "eval/success_greedy", "eval"],
-  ["sight gap", "sight/gap", "sight"],
-];
+export type LiveOptions = {
+  readonly name: string;
+  /** Updates of the warm start, steps of reinforcement learning. */
+  readonly warm: number;
+  readonly steps: number;
+  /** What a run that goes on had logged: curves begin where they began. */
+  readonly before?: readonly RunEvent[];
+};
+
+const PAINT_MS = 100;
+/** Steps whose times tell how long the rest takes. */
+const RECENT = 10;
 
 export class LiveView {
-  readonly #steps: number;
-  readonly #warm: number;
+  readonly #options: LiveOptions;
   readonly #started = performance.now();
   readonly #series = new Map<string, number[]>();
   readonly #alarms: string[] = [];
-  readonly #terminal = process.stderr.isTTY === true && (process.stderr.columns ?? 0) >= 60;
+  readonly #panel = drawsPanels(process.stderr);
+  readonly #color = hasColor(process.stderr);
+  readonly #timer: NodeJS.Timeout | undefined;
+  #phase: Phase | undefined;
+  #phaseStarted = performance.now();
+  /** How long a phase took when it was last over. */
+  readonly #usual = new Map<string, number>();
   #frame: Image | undefined;
   #lines = 0;
   #painted = 0;
-  #last: RunEvent | undefined;
+  #warm = 0;
+  #step = 0;
+  /** When steps and updates of this process ended, the newest last. */
+  readonly #ends: number[] = [];
   /** The newest step and the newest evaluation. */
   readonly #counts = new Map<RunEvent["kind"], RunEvent>();
 
-  /** `warm`: updates of the warm start, `steps`: of reinforcement learning. */
-  constructor(warm: number, steps: number) {
-    this.#warm = warm;
-    this.#steps = steps;
+  constructor(options: LiveOptions) {
+    this.#options = options;
+    for (const event of options.before ?? []) this.#remember(event);
+    this.#ends.length = 0;
+    if (!this.#panel) return;
+    // Time goes on between events.
+    this.#timer = setInterval(() => this.#paint(), 1000);
+    this.#timer.unref();
   }
 
-  /** The newest image of the run. */
-  show(frame: Image): void {
-    this.#frame = frame;
+  /** The step that is under way. */
+  get underWay(): number {
+    return Math.min(this.#options.steps, this.#step + 1);
+  }
+
+  enter(phase: Phase): void {
+    if (phase.name !== this.#phase?.name || phase.done < this.#phase.done) {
+      const now = performance.now();
+      if (this.#phase !== undefined) this.#usual.set(this.#phase.name, now - this.#phaseStarted);
+      this.#phaseStarted = now;
+    }
+    this.#phase = phase;
+    if (phase.frame !== undefined) this.#frame = phase.frame;
+    if (this.#panel && performance.now() - this.#painted > PAINT_MS) this.#paint();
   }
 
   see({ message, ...seen }: RunEvent): void {
     // What a server or an environment said may be part of it.
     const event: RunEvent = message === undefined ? seen : { ...seen, message: printable(message) };
-    for (const [name, value] of Object.entries(event.metrics)) {
+    this.#remember(event);
+    if (!this.#panel) this.#print(event);
+    else if (event.kind === "note" || event.kind === "failure") this.#above(wordsOf(event));
+    else if (performance.now() - this.#painted > PAINT_MS) this.#paint();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    if (this.#panel) this.#paint();
+  }
+
+  #remember(event: RunEvent): void {
+    const { kind, step, metrics } = event;
+    for (const [name, value] of Object.entries(metrics)) {
       const values = this.#series.get(name) ?? [];
       values.push(value);
       this.#series.set(name, values);
     }
-    if (event.kind === "alarm" && event.message !== undefined) this.#alarms.push(event.message);
-    if (event.kind === "sft" || event.kind === "train") this.#last = event;
-    if (event.kind === "train" || event.kind === "eval") this.#counts.set(event.kind, event);
-    if (!this.#terminal) this.#print(event);
-    else if (event.kind === "note" || event.kind === "failure") this.#above(wordsOf(event));
-    else if (performance.now() - this.#painted > 100) this.#paint();
+    if (kind === "alarm" && event.message !== undefined) this.#alarms.push(event.message);
+    if (kind === "sft") this.#warm = step;
+    if (kind === "train") [this.#warm, this.#step] = [this.#options.warm, step - this.#options.warm];
+    if (kind === "sft" || kind === "train") this.#ends.push(performance.now());
+    // The pace of the warm start says nothing about that of steps.
+    if (kind === "train" && this.#step === 1) this.#ends.splice(0, this.#ends.length - 1);
+    if (kind === "train" || kind === "eval") this.#counts.set(kind, event);
   }
 
-  close(): void {
-    if (this.#terminal) this.#paint();
+  /** By the pace of the latest steps; nothing where there were too few. */
+  get #leftMs(): number | undefined {
+    const recent = this.#ends.slice(-RECENT - 1);
+    const [first, last] = [recent[0], recent.at(-1)];
+    if (first === undefined || last === undefined || recent.length < 2) return undefined;
+    const { warm, steps } = this.#options;
+    const rest = this.#warm < warm ? warm - this.#warm : steps - this.#step;
+    return ((last - first) / (recent.length - 1)) * rest;
   }
 
   #print(event: RunEvent): void {
-    const { kind, step, metrics, message } = event;
-    const seconds = ((performance.now() - this.#started) / 1000).toFixed(0).padStart(4);
-    if (kind === "sft" && step % 25 !== 0 && step !== this.#warm) return;
-    const figures = LINE[kind]?.flatMap((name) =>
-      metrics[name] === undefined ? [] : [`${name} ${short(metrics[name])}`],
+    const { kind, step, message } = event;
+    const { warm, steps } = this.#options;
+    if (kind === "sft" && step % 25 !== 0 && step !== warm) return;
+    const elapsed = ((performance.now() - this.#started) / 1000).toFixed(0).padStart(4);
+    const where =
+      kind === "sft"
+        ? `warm start ${step} of ${warm}`
+        : `${HEADS[kind] ?? kind}${this.#warm < warm && kind !== "train" ? "" : `${kind === "train" ? "" : " at step"} ${Math.max(0, step - warm)} of ${steps}`}`;
+    const words = message === undefined ? [...this.#figures(event), ...episodes(event)].join("  ") : wordsOf(event);
+    if (words) process.stderr.write(`${elapsed} s  ${where}  ${words}\n`);
+  }
+
+  /** The curves' words, and how long it takes. */
+  #figures({ kind, metrics }: RunEvent): string[] {
+    const shown = FIGURES[kind] ?? [];
+    const figures = shown.flatMap(([word, name]) =>
+      metrics[name] === undefined ? [] : [`${word} ${short(metrics[name])}`],
     );
-    const words = message === undefined ? [...(figures ?? []), ...episodes(event)].join("  ") : wordsOf(event);
-    const place = kind === "sft" || kind === "train" ? `${step}/${this.#warm + this.#steps}` : step;
-    if (words) process.stderr.write(`${seconds} s  ${kind === "alarm" ? "ALARM" : kind} ${place}  ${words}\n`);
+    const left = this.#leftMs;
+    if (kind !== "train" && kind !== "sft") return figures;
+    return left === undefined || left < 1000 ? figures : [...figures, `${duration(left)} left`];
   }
 
   #paint(): void {
     this.#painted = performance.now();
-    const columns = process.stderr.columns ?? 80;
-    const step = this.#last?.step ?? 0;
-    const total = this.#warm + this.#steps;
-    const share = total === 0 ? 1 : step / total;
-    const seconds = (performance.now() - this.#started) / 1000;
-    const phase = step < this.#warm ? "warm start" : "reinforcement learning";
-    const width = 30;
-    const filled = Math.round(share * width);
-    const rows = [
-      `${phase}  ${"█".repeat(filled)}${"░".repeat(width - filled)}  ${step}/${total}  ${seconds.toFixed(0)} s`,
-      ...CURVES.flatMap(([label, metric]) => {
-        const values = this.#series.get(metric);
-        if (values === undefined) return [];
-        return [
-          `${label.padEnd(24)} ${sparkline(values, Math.min(40, columns - 40)).padEnd(40)} ${short(values.at(-1) as number)}`,
-        ];
-      }),
-      ...this.#failed.map((line) => `\x1b[31m${line}\x1b[0m`),
-      ...this.#alarms.slice(-2).map((message) => `\x1b[31m${message.slice(0, columns - 1)}\x1b[0m`),
-      ...(this.#frame ? halfBlocks(this.#frame, { columns: 24 }).split("\n") : []),
-    ];
+    const { name, warm, steps } = this.#options;
+    const usualMs = this.#phase && this.#usual.get(this.#phase.name);
+    const leftMs = this.#leftMs;
+    const rows = panelRows(
+      {
+        name,
+        warm: [this.#warm, warm],
+        steps: [this.#step, steps],
+        ...(this.#phase && { phase: this.#phase }),
+        phaseMs: performance.now() - this.#phaseStarted,
+        ...(usualMs !== undefined && { usualMs }),
+        ...(leftMs !== undefined && { leftMs }),
+        series: this.#series,
+        warnings: [...this.#failed, ...this.#alarms.slice(-2)],
+        ...(this.#frame && { frame: this.#frame }),
+      },
+      { columns: process.stderr.columns ?? 80, color: this.#color },
+    );
     this.#erase();
     process.stderr.write(`${rows.join("\n")}\n`);
     this.#lines = rows.length;
@@ -136,28 +192,35 @@ function wordsOf({ kind, message = "" }: RunEvent): string {
   return kind === "failure" ? `An episode failed. ${message}` : message;
 }
 
-const LINE: Partial<Record<RunEvent["kind"], readonly string[]>> = {
-  sft: ["sft/nll", "decisions/nll", "decisions/chance", "speed/trained_tokens"],
-  train: ["train/success", "train/reward", "policy/entropy", "drift/max", "groups/trained", "time/step"],
-  eval: ["eval/success", "eval/success_greedy", "eval/floor", "eval/random", "eval/ceiling", "decisions/accuracy"],
-  sight: ["sight/gap", "sight/gap_low", "sight/gap_high"],
+const HEADS: Partial<Record<RunEvent["kind"], string>> = {
+  train: "step",
+  eval: "evaluation",
+  sight: "sight",
+  alarm: "ALARM",
 };
 
-/** The course of a series in so many characters. */
-export function sparkline(values: readonly number[], width: number): string {
-  const finite = values.filter(Number.isFinite);
-  const { min: low, max: high } = rangeOf(finite);
-  const span = high - low || 1;
-  const size = Math.max(1, Math.ceil(finite.length / width));
-  const means: number[] = [];
-  for (let i = 0; i < finite.length; i += size) {
-    const part = finite.slice(i, i + size);
-    means.push(part.reduce((sum, value) => sum + value, 0) / part.length);
-  }
-  return means.map((value) => BARS[Math.min(7, Math.floor(((value - low) / span) * 8))]).join("");
-}
-
-function short(value: number | undefined): string {
-  if (value === undefined) return "–";
-  return Math.abs(value) >= 1000 ? value.toFixed(0) : Number(value.toPrecision(3)).toString();
-}
+const wordOf = (metric: string) => CURVES.find(([, name]) => name === metric)?.[0] ?? metric;
+const FIGURES: Partial<Record<RunEvent["kind"], readonly (readonly [word: string, metric: string])[]>> = {
+  sft: [
+    [wordOf("sft/nll"), "sft/nll"],
+    ["of the choice", "decisions/nll"],
+    ["by chance", "decisions/chance"],
+  ],
+  train: [
+    ...["train/success", "train/reward", "policy/entropy"].map((name) => [wordOf(name), name] as const),
+    ["drift", "drift/max"],
+    ["step time", "time/step"],
+  ],
+  eval: [
+    ["success", "eval/success"],
+    ["greedy", "eval/success_greedy"],
+    ["stop", "eval/floor"],
+    ["random", "eval/random"],
+    ["oracle", "eval/ceiling"],
+  ],
+  sight: [
+    ["gap", "sight/gap"],
+    ["from", "sight/gap_low"],
+    ["to", "sight/gap_high"],
+  ],
+};

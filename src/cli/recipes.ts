@@ -1,6 +1,7 @@
 /** `saccade recipes`: the recipes that come with Saccade, what each teaches, and the hardware and time it needs. */
 import { Command } from "commander";
 import { loadRecipe, recipeNames } from "../train/index.ts";
+import { wrapText } from "./panel.ts";
 
 const MAX_COLUMNS = 80;
 
@@ -19,22 +20,11 @@ export function recipesCommand(): Command {
       }
       const width = Math.max(...recipes.map(({ name }) => name.length)) + 2;
       for (const { name, teaches, hardware = "", time = "time not measured" } of recipes) {
-        const lines = [...wrap(teaches, MAX_COLUMNS - width), `${hardware}, ${time}`];
+        const lines = [...wrapText(teaches, MAX_COLUMNS - width), `${hardware}, ${time}`];
         for (const [index, line] of lines.entries())
           process.stdout.write(`${(index === 0 ? name : "").padEnd(width)}${line}\n`);
       }
       process.stdout.write(`\n${recipes.length} recipes. Start one: saccade train quickstart\n`);
       process.stdout.write("A file works too: saccade train ./my-recipe.ts\n");
     });
-}
-
-/** Lines of at most `width` characters, broken between words. */
-function wrap(text: string, width: number): string[] {
-  const lines: string[] = [];
-  for (const word of text.split(" ")) {
-    const line = lines.at(-1);
-    if (line === undefined || line.length + 1 + word.length > width) lines.push(word);
-    else lines[lines.length - 1] = `${line} ${word}`;
-  }
-  return lines;
 }

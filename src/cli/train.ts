@@ -1,6 +1,6 @@
 /** `saccade train`: a recipe, from its warm start to its last checkpoint. Interrupted, it saves; called again, it goes on. */
 import { writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join, relative, resolve } from "node:path";
 import { Command } from "commander";
 import { ConfigError, type Image } from "../core/index.ts";
 import { checkEngineConfig, type EngineConfig, nameOfEngine } from "../engine/index.ts";
@@ -104,7 +104,11 @@ export async function runRecipe(
     const latest = await new CheckpointStore(folder).latest();
     return report(folder, latest === undefined ? folder : join(latest.path, "policy"));
   }
-  const view = new LiveView(await warmStartUpdates(recipe.warmStart), recipe.steps);
+  const before = what === "resume" ? (await loadEvents(folder)).events : [];
+  const saved = what === "resume" ? await new CheckpointStore(folder).latest() : undefined;
+  if (saved !== undefined) process.stderr.write(`The run goes on from its checkpoint of step ${saved.step}.\n`);
+  const warm = await warmStartUpdates(recipe.warmStart);
+  const view = new LiveView({ name: recipe.name, warm, steps: recipe.steps, before });
   process.stderr.write(`${recipe.name}: ${recipe.expect || "no expected curve is recorded"}\nrun folder: ${folder}\n`);
   const abort = new AbortController();
   let isTraining = false;
@@ -113,13 +117,19 @@ export async function runRecipe(
       process.stderr.write("\nStopped before the run began.\n");
       process.exit(EXIT.interrupted);
     }
-    process.stderr.write("\nFinishing this step and saving; press Ctrl-C again to stop at once.\n");
+    process.stderr.write(`\nFinishing step ${view.underWay} and saving it; press Ctrl-C again to stop now.\n`);
     abort.abort();
   });
   await prepareKernels(recipe.engine);
   isTraining = true;
-  const result = await train({ recipe, folder, mode: what, signal: abort.signal, onEvent: (event) => view.see(event) });
-  view.close();
+  const result = await train({
+    recipe,
+    folder,
+    mode: what,
+    signal: abort.signal,
+    onEvent: (event) => view.see(event),
+    onPhase: (phase) => view.enter(phase),
+  }).finally(() => view.close());
   if (!result.finished) {
     process.stderr.write(`Stopped at step ${result.step}. The same command goes on from there.\n`);
     process.exitCode = EXIT.interrupted;
@@ -148,6 +158,17 @@ async function report(folder: string, model: string): Promise<void> {
   }
   const gif = last && (await writeGif(folder, last.step));
   process.stdout.write(`model: ${model}\n${gif ? `episode: ${gif}\n` : ""}`);
+  const run = relative(process.cwd(), folder) || ".";
+  const env = Object.keys(last?.metrics ?? {}).flatMap((name) => /^eval\/success\/(.+)$/.exec(name)?.[1] ?? [])[0];
+  process.stdout.write(
+    [
+      "\nNext:",
+      "  saccade view                      look at the run in a browser",
+      ...(env === undefined ? [] : [`  saccade play ${env} --agent ${run}   watch the model play`]),
+      `  saccade eval ${run}   measure it again`,
+      "",
+    ].join("\n"),
+  );
 }
 
 function table(first: RunEvent, last: RunEvent): string {

@@ -18,6 +18,7 @@ export {
 } from "./filters.ts";
 export type { LossMaker } from "./losses-extra.ts";
 export { pinModel } from "./model-folder.ts";
+export type { Phase, PhaseName } from "./phase.ts";
 export { defineRecipe, type Recipe, recipeConfig, recipeSchema, resolveRecipe } from "./recipe.ts";
 export type { OptimizerInput, RecipeInput, ScheduleInput, SourceInput } from "./recipe-input.ts";
 export { loadRecipe, recipeNames } from "./recipes.ts";

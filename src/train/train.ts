@@ -13,6 +13,7 @@ import { checkContinuation, runName } from "./continue.ts";
 import { billed, mostTokens } from "./cost.ts";
 import { pinModel } from "./model-folder.ts";
 import { openParts } from "./parts.ts";
+import type { Phase } from "./phase.ts";
 import { type Recipe, recipeConfig } from "./recipe.ts";
 import { Trainer } from "./trainer.ts";
 import { warmStartUpdates } from "./warm-start.ts";
@@ -28,6 +29,8 @@ export type TrainOptions = {
   /** Finish the step, save and return. */
   readonly signal?: AbortSignal;
   readonly onEvent?: (event: RunEvent) => void;
+  /** What is under way, often: a step plays, then learns. */
+  readonly onPhase?: (phase: Phase) => void;
   /** After each step; what it returns is logged as `custom/…`. */
   readonly onStep?: (context: StepContext) => Promise<Metrics | undefined> | Metrics | undefined;
 };

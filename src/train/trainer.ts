@@ -24,6 +24,7 @@ import { checkFailed, type FailedEpisodes, failedIn, TooManyFailed, tooMany } fr
 import type { Journal } from "./journal.ts";
 import { replaceFolder } from "./model-folder.ts";
 import { type RunParts, tooLate } from "./parts.ts";
+import { lastFrame, type Phase } from "./phase.ts";
 import { probe } from "./probe.ts";
 import type { Progress } from "./progress.ts";
 import type { Reference } from "./reference.ts";
@@ -156,6 +157,7 @@ export class Trainer {
       ...(signal && { signal }),
       onUpdate: async (warm, total, metrics) => {
         this.progress = { ...this.progress, warm };
+        this.#enterPhase({ name: "warm start", done: warm, total });
         this.#log("sft", metrics);
         const every = Math.max(recipe.checkpoint.every, Math.ceil(total / 4));
         // Weights that can't be trained any more are nothing to go back to.
@@ -275,12 +277,15 @@ export class Trainer {
     const groups: PlayedGroup[] = [];
     const what = `step ${this.progress.step + 1}`;
     let wanted = recipe.groups;
+    this.#enterPhase({ name: "playing", done: 0, total: wanted });
     for (let round = 1; ; round++) {
       while (groups.length < wanted) {
         const next = await played.next();
         if (next.done) throw new EngineError("The rollout ended before the step had its groups.");
         // Only rewards tell which groups are worth training.
         groups.push((recipe.refill && (await next.value.judged)) || next.value);
+        const frame = lastFrame(next.value.trajectories[0]);
+        this.#enterPhase({ name: "playing", done: groups.length, total: wanted, ...(frame && { frame }) });
       }
       const failed = failedIn(groups);
       if (tooMany(failed, recipe.rollout.maxFailed)) this.#keep("train", episodesOf(groups), 16);
@@ -309,6 +314,7 @@ export class Trainer {
   ): Promise<{ readonly groups: readonly PlayedGroup[]; readonly report: UpdateReport }> {
     const { recipe } = this.#options;
     const episodes = (some: readonly PlayedGroup[]) => some.flatMap((group) => group.trajectories);
+    this.#enterPhase({ name: "learning", done: 0, total: 1 });
     const { sampler: reference } = this.#reference;
     const { exactLogprobs: exact, discard, losses } = this.#engine.capabilities;
     const waits = groups.some((group) => group.judged !== undefined);
@@ -413,6 +419,7 @@ export class Trainer {
   async #evaluate(): Promise<number | undefined> {
     const { recipe } = this.#options;
     const clock = new Clock();
+    this.#enterPhase({ name: "evaluating", done: 0, total: 1 });
     const { metrics, trajectories, failed } = await evaluate({
       recipe,
       sampler: this.#newest,
@@ -430,6 +437,7 @@ export class Trainer {
   async #probe(): Promise<void> {
     const { recipe } = this.#options;
     const clock = new Clock();
+    this.#enterPhase({ name: "checking sight", done: 0, total: 1 });
     const { metrics, gaps, trajectories, failed } = await probe({
       recipe,
       sampler: this.#newest,
@@ -445,6 +453,10 @@ export class Trainer {
       return sight && { sight };
     });
     this.#meet(failed, `the sight probe at step ${this.progress.step}`);
+  }
+
+  #enterPhase(phase: Phase): void {
+    this.#options.onPhase?.(phase);
   }
 
   #log(kind: EventKind, metrics: Metrics, more?: Pick<RunEvent, "spans" | "data">): void {

@@ -1,0 +1,142 @@
+/** The rows of the training panel, of what is known of a run: a pure function, so that every width can be tested. No row is wider than the terminal. */
+import type { Image } from "../core/index.ts";
+import { rangeOf } from "../core/numbers.ts";
+import { halfBlocks } from "../images/index.ts";
+import type { Phase } from "../train/index.ts";
+
+export type PanelState = {
+  readonly name: string;
+  /** Updates of the warm start and steps of reinforcement learning: made, and in all. */
+  readonly warm: readonly [done: number, total: number];
+  readonly steps: readonly [done: number, total: number];
+  readonly phase?: Phase;
+  /** Milliseconds that the phase has taken so far, and those of the one like it before. */
+  readonly phaseMs: number;
+  readonly usualMs?: number;
+  /** Milliseconds until the end of the run, where it can be told. */
+  readonly leftMs?: number;
+  readonly series: ReadonlyMap<string, readonly number[]>;
+  /** Words about failed episodes and alarms, whole. */
+  readonly warnings: readonly string[];
+  readonly frame?: Image;
+};
+
+export type PanelStyle = { readonly columns: number; readonly color: boolean };
+
+const BARS = "▁▂▃▄▅▆▇█";
+const LABEL = 12;
+const VALUE = 7;
+const MAX_SPARK = 40;
+const MAX_BAR = 24;
+const FRAME_COLUMNS = 24;
+
+/** What is drawn as a curve, in this order, under the words that a plain line uses too. */
+export const CURVES: readonly (readonly [label: string, metric: string])[] = [
+  ["loss", "sft/nll"],
+  ["success", "train/success"],
+  ["reward", "train/reward"],
+  ["entropy", "policy/entropy"],
+  ["evaluation", "eval/success"],
+  ["greedy", "eval/success_greedy"],
+  ["sight gap", "sight/gap"],
+];
+
+export function panelRows(state: PanelState, { columns, color }: PanelStyle): string[] {
+  const width = columns - 1;
+  const [warmed, warmTotal] = state.warm;
+  const [step, steps] = state.steps;
+  const left = state.leftMs === undefined ? "" : ` · ${duration(state.leftMs)} left`;
+  const where = warmed < warmTotal ? `warm start ${warmed} of ${warmTotal}` : `step ${step} of ${steps}`;
+  const bar = (label: string, share: number, note: string) => {
+    const size = Math.max(4, Math.min(MAX_BAR, width - LABEL - note.length - 2));
+    const filled = Math.round(Math.min(1, Math.max(0, share)) * size);
+    return `${label.padEnd(LABEL)}${"█".repeat(filled)}${"░".repeat(size - filled)}  ${note}`;
+  };
+  const spark = Math.min(MAX_SPARK, width - LABEL - VALUE - 1);
+  const rows = [
+    `${state.name} · ${where}${left}`,
+    bar("run", (warmed + step) / Math.max(1, warmTotal + steps), `${percent(warmed + step, warmTotal + steps)}`),
+    ...phaseRow(state, bar),
+    ...CURVES.flatMap(([label, metric]) => {
+      const values = state.series.get(metric);
+      if (values === undefined || values.length === 0) return [];
+      return [
+        `${label.padEnd(LABEL)}${sparkline(values, spark).padEnd(spark)} ${short(values.at(-1)).padStart(VALUE)}`,
+      ];
+    }),
+    ...stepTimes(state.series),
+  ].map((row) => row.slice(0, width));
+  const red = (row: string) => (color ? `\x1b[31m${row}\x1b[0m` : row);
+  const warnings = state.warnings.flatMap((words) => wrapText(`! ${words}`, width).map(red));
+  const frame =
+    state.frame && color ? halfBlocks(state.frame, { columns: Math.min(FRAME_COLUMNS, width) }).split("\n") : [];
+  return [...rows, ...warnings, ...frame];
+}
+
+/** How far the phase is: counted, or by the time that the one before took. */
+function phaseRow(
+  { phase, phaseMs, usualMs }: PanelState,
+  bar: (label: string, share: number, note: string) => string,
+): string[] {
+  if (phase === undefined) return [];
+  const counted = phase.total > 1;
+  const share = counted ? phase.done / phase.total : usualMs === undefined ? 0 : Math.min(0.99, phaseMs / usualMs);
+  const leftMs = share > 0 ? (phaseMs / share) * (1 - share) : undefined;
+  const left = leftMs === undefined || share >= 1 ? `${duration(phaseMs)}` : `${duration(leftMs)} left`;
+  return [bar(phase.name, share, `${counted ? `${phase.done}/${phase.total}  ` : ""}${left}`)];
+}
+
+function stepTimes(series: PanelState["series"]): string[] {
+  const last = (name: string) => series.get(name)?.at(-1);
+  const step = last("time/step");
+  if (step === undefined) return [];
+  const parts = (
+    [
+      ["playing", "time/wait"],
+      ["learning", "time/learn"],
+    ] as const
+  ).flatMap(([word, metric]) => (last(metric) === undefined ? [] : [`${word} ${seconds(last(metric) as number)}`]));
+  return [`${"step time".padEnd(LABEL)}${seconds(step)}${parts.length === 0 ? "" : ` (${parts.join(", ")})`}`];
+}
+
+const seconds = (value: number) => `${value < 10 ? value.toFixed(1) : value.toFixed(0)} s`;
+const percent = (done: number, total: number) => `${total === 0 ? 100 : Math.floor((100 * done) / total)} %`;
+
+/** `8 s`, `4 min`, `2 h 10 min`. */
+export function duration(ms: number): string {
+  const total = Math.max(0, Math.round(ms / 1000));
+  if (total < 90) return `${total} s`;
+  const minutes = Math.round(total / 60);
+  if (minutes < 90) return `${minutes} min`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** The course of a series in so many characters. */
+export function sparkline(values: readonly number[], width: number): string {
+  const finite = values.filter(Number.isFinite);
+  const { min: low, max: high } = rangeOf(finite);
+  const span = high - low || 1;
+  const size = Math.max(1, Math.ceil(finite.length / width));
+  const means: number[] = [];
+  for (let i = 0; i < finite.length; i += size) {
+    const part = finite.slice(i, i + size);
+    means.push(part.reduce((sum, value) => sum + value, 0) / part.length);
+  }
+  return means.map((value) => BARS[Math.min(7, Math.floor(((value - low) / span) * 8))]).join("");
+}
+
+export function short(value: number | undefined): string {
+  if (value === undefined) return "–";
+  return Math.abs(value) >= 1000 ? value.toFixed(0) : Number(value.toPrecision(3)).toString();
+}
+
+/** Lines of at most `width` characters, broken between words; a longer word is cut. */
+export function wrapText(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(/\s+/).flatMap((word) => word.match(new RegExp(`.{1,${width}}`, "gu")) ?? [])) {
+    const line = lines.at(-1);
+    if (line === undefined || line.length + 1 + word.length > width) lines.push(word);
+    else lines[lines.length - 1] = `${line} ${word}`;
+  }
+  return lines;
+}
