@@ -5,14 +5,17 @@ import { packageFolder } from "../../../core/package-folder.ts";
 import type { Kernels } from "./api.ts";
 import { compileKernels } from "./build.ts";
 import { type InstructionSet, loadCompiled } from "./compiled.ts";
+import { findPrebuilt } from "./prebuilt.ts";
 import { referenceKernels } from "./reference.ts";
 import { attachWasm } from "./wasm.ts";
 import { compileModule, openMemory, type WasmThread } from "./wasm-memory.ts";
 
 export const build = await compileKernels();
 
-/** Compiled, for each instruction set. */
-export const compiledVariants: readonly Kernels[] = "file" in build ? variantsOf(build.file) : [];
+/** Compiled here, else the package's, for each instruction set. */
+const prebuilt = findPrebuilt();
+export const compiledVariants: readonly Kernels[] =
+  "file" in build ? variantsOf(build.file) : "file" in prebuilt ? variantsOf(prebuilt.file) : [];
 
 export const wasmModule = compileModule(
   readFileSync(join(packageFolder("native") as string, "wasm", "kernels.wasm")) as Uint8Array,
