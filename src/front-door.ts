@@ -10,6 +10,7 @@ export {
   act,
   bare,
   defineEnv,
+  definePage,
   defineTask,
   defineTool,
   defineWorld,

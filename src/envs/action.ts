@@ -30,13 +30,13 @@ export type ArgSpec =
   /** Every number `start..start+size-1` once. */
   | { readonly type: "permutation"; readonly name: string; readonly size: number; readonly start: number }
   /**
-   * A document, which takes the rest of the command, spaces, commas and all. It begins with `opening`, and by that it is known where
-   * the action's name is left out. `samples` are what a random agent draws from.
+   * A text, which takes the rest of the command, spaces, commas and all. A document begins with `opening`, and by that it is known
+   * where the action's name is left out; without one the name is needed. `samples` are what a random agent draws from.
    */
   | {
       readonly type: "text";
       readonly name: string;
-      readonly opening: string;
+      readonly opening?: string;
       readonly maxLength: number;
       readonly samples: readonly string[];
     }
@@ -54,6 +54,8 @@ export type ActionSpec = {
   readonly shorthand?: boolean;
   /** Playing it always ends the episode, as `stop` and a final answer do: noise in demonstrations leaves it out. */
   readonly ends?: boolean;
+  /** How often a random agent plays it, compared with the others; absent: as often as it has different payloads. */
+  readonly weight?: number;
 };
 
 /** An action without an argument, such as `stop`. */

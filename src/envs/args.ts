@@ -78,12 +78,13 @@ function accept(arg: ArgSpec, value: Loose): Accepted {
 type TextArg = Extract<ArgSpec, { readonly type: "text" }>;
 
 function opens(value: string, { opening }: TextArg): boolean {
+  if (opening === undefined) return true;
   return value.trimStart().slice(0, opening.length).toLowerCase() === opening.toLowerCase();
 }
 
 /** The action whose document this text is, where its name was left out. */
 export function documentOf(text: string, specs: readonly ActionSpec[]): ActionSpec | undefined {
-  return specs.find(({ arg }) => arg.type === "text" && opens(text, arg));
+  return specs.find(({ arg }) => arg.type === "text" && arg.opening !== undefined && opens(text, arg));
 }
 
 function misfit(leaf: ArgLeaf): Accepted {
@@ -145,7 +146,7 @@ function rangeText(leaf: ArgLeaf): string {
     case "permutation":
       return `the numbers ${leaf.start} to ${leaf.start + leaf.size - 1}, each once, in any order`;
     case "text":
-      return `a text of at most ${leaf.maxLength} characters that begins with ${leaf.opening}`;
+      return `a text of at most ${leaf.maxLength} characters${leaf.opening === undefined ? "" : ` that begins with ${leaf.opening}`}`;
     case "word":
       return `a word of at most ${leaf.maxLength} letters and digits`;
   }
@@ -205,16 +206,18 @@ export type Draws = { integers(low: number, high: number): number; random(): num
 
 /** An action drawn evenly from all that can be done: `move` in four directions and `stop` are five choices. */
 export function sampleAction(specs: readonly ActionSpec[], rng: Draws): Action {
-  const total = specs.reduce((sum, spec) => sum + choices(spec.arg), 0);
+  const total = specs.reduce((sum, spec) => sum + share(spec), 0);
   if (total === 0) throw new EnvError("There is no action to draw from.");
   let drawn = total <= 2 ** 32 ? rng.integers(0, total) : rng.random() * total;
   let spec = specs[0] as ActionSpec;
   for (spec of specs) {
-    drawn -= choices(spec.arg);
+    drawn -= share(spec);
     if (drawn < 0) break;
   }
   return { name: spec.name, payload: spec.arg.type === "word" ? spec.example : samplePayload(spec.arg, rng) };
 }
+
+const share = (spec: ActionSpec): number => spec.weight ?? choices(spec.arg);
 
 /** How many payloads `samplePayload` can give. */
 function choices(arg: ArgSpec): number {
@@ -244,7 +247,7 @@ function samplePayload(arg: ArgSpec, rng: Draws): Json {
     case "real":
       return sampleReal(arg, rng);
     case "text":
-      return arg.samples[rng.integers(0, arg.samples.length)] ?? arg.opening;
+      return arg.samples[rng.integers(0, arg.samples.length)] ?? arg.opening ?? "";
     case "word":
       return "x";
     case "permutation": {

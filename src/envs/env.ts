@@ -6,7 +6,7 @@ import type { Awaitable, Json } from "../core/json.ts";
 import type { Message } from "../core/message.ts";
 import type { Action } from "./action.ts";
 import type { Section, Span } from "./protocol.ts";
-import type { Fact } from "./world.ts";
+import type { Fact, Mark } from "./world.ts";
 
 /**
  * A named part of a turn's reward, weight applied. It is credited to the token that ends `span` (of the reply), without one to the
@@ -38,6 +38,8 @@ export type StepInfo = {
   readonly facts?: { readonly before: readonly Fact[]; readonly after: readonly Fact[] };
   /** False when no action could be read from the reply. */
   readonly parsed: boolean;
+  /** Where on the frame the actions happened, where the world says so. */
+  readonly marks?: readonly Mark[];
   readonly wellFormed: boolean;
   /** False when the world refused an action (a wall, an illegal move) or none was read. */
   readonly valid: boolean;

@@ -39,6 +39,8 @@ export {
 export { type JsonLine, readJsonLines, writeJsonLines } from "./jsonl.ts";
 export { isPath } from "./load.ts";
 export type { McpServer } from "./mcp.ts";
+export type { Box, Direction, KeyName, Move, PageActionName, Viewport } from "./pages/actions.ts";
+export { definePage, type PageInput, type PageSpec, type PageView } from "./pages/spec.ts";
 export { type PromptRecord, readRecords, writeRecords } from "./prompt-records.ts";
 export type { FormatReward, ParsedReply, Protocol, Section, Span } from "./protocol.ts";
 export { makeProtocol, type ProtocolName, protocolNames, protocolOptions } from "./protocols/index.ts";
@@ -67,7 +69,7 @@ export type { Source } from "./sources.ts";
 export { defineTask, rowAt, TaskEnv, type TaskInput, type TaskSettings, type Verdict } from "./task.ts";
 export { makeTickets, readTickets, type Ticket, type TicketPlan, writeTickets } from "./tickets.ts";
 export { defineTool, type Tool, type ToolAnswer, type ToolContext, type ToolInput, type ToolOutcome } from "./tools.ts";
-export type { Fact, Observation, ObservationMode, Outcome, PromptStyle, World } from "./world.ts";
+export type { Fact, Mark, Observation, ObservationMode, Outcome, PromptStyle, World } from "./world.ts";
 export { grey, type Scorer, WorldEnv, type WorldEnvOptions } from "./world-env.ts";
 export { type WorldModelPay, worldModelScorer } from "./world-model/scorer.ts";
 export { FORMS, type Form } from "./world-model/speak.ts";

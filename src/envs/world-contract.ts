@@ -195,6 +195,7 @@ function oddIn(value: unknown, path: readonly string[]): string | undefined {
 const whole = { wanted: "a whole number", fits: Number.isInteger };
 const real = { wanted: "a number", fits: (value: unknown) => value === undefined || typeof value === "number" };
 const word = { wanted: "a string", fits: (value: unknown) => typeof value === "string" && value !== "" };
+const perhapsWord = { wanted: "a string", fits: (value: unknown) => value === undefined || word.fits(value) };
 const list = { wanted: "a list", fits: (value: unknown) => Array.isArray(value) };
 
 type Needed = Readonly<Record<string, { readonly wanted: string; readonly fits: (value: unknown) => boolean }>>;
@@ -204,7 +205,7 @@ const ARGS: Readonly<Record<ArgSpec["type"], Needed>> = {
   tuple: { items: list },
   list: { items: list },
   permutation: { name: word, size: whole, start: whole },
-  text: { name: word, opening: word, maxLength: whole, samples: list },
+  text: { name: word, opening: perhapsWord, maxLength: whole, samples: list },
   word: { maxLength: whole },
 };
 

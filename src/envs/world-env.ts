@@ -13,7 +13,7 @@ import type { Action } from "./action.ts";
 import { actionText, sampleAction } from "./args.ts";
 import type { BuiltinAgent, Env, RewardPart, Step } from "./env.ts";
 import type { FormatReward, ParsedReply, Protocol } from "./protocol.ts";
-import type { Observation, ObservationMode, PromptStyle, World } from "./world.ts";
+import type { Mark, Observation, ObservationMode, PromptStyle, World } from "./world.ts";
 import { describePlaces, formInstruction } from "./world-model/speak.ts";
 import { placedOf, type View } from "./world-model/view.ts";
 
@@ -95,6 +95,7 @@ export class WorldEnv implements Env {
     const facts = async () => (this.protocol.says?.length ? this.world.facts?.() : undefined);
     const before = await facts();
     const played: Action[] = [];
+    const marks: Mark[] = [];
     const feedback: string[] = [];
     let valid = parsed.actions.length > 0;
     let taskReward = 0;
@@ -102,6 +103,7 @@ export class WorldEnv implements Env {
     for (const action of parsed.actions.slice(0, this.protocol.maxActions)) {
       const outcome = await this.world.act(action);
       played.push(action);
+      if (outcome.mark !== undefined) marks.push(outcome.mark);
       taskReward += outcome.reward;
       valid &&= outcome.valid;
       if (outcome.feedback !== undefined && this.options.feedback) feedback.push(outcome.feedback);
@@ -128,6 +130,7 @@ export class WorldEnv implements Env {
         ...(told === "" ? {} : { feedback: told }),
         actions: played,
         played: played.map((action) => this.#inWords(action)),
+        ...(marks.length > 0 && { marks }),
         ...(parsed.span && played.length > 0 && { span: parsed.span }),
         ...(Object.keys(parsed.sections).length > 0 && { sections: parsed.sections }),
         ...(before && { facts: { before, after: (await facts()) ?? [] } }),
@@ -314,7 +317,8 @@ export class WorldEnv implements Env {
   #inWords(action: Action): string {
     const spec = this.world.actions.find((candidate) => candidate.name === action.name);
     // A document is in the reply already; here its name will do.
-    return spec === undefined || spec.arg.type === "text" ? action.name : actionText(action, spec);
+    const isDocument = spec?.arg.type === "text" && spec.arg.opening !== undefined;
+    return spec === undefined || isDocument ? action.name : actionText(action, spec);
   }
 
   async #look(): Promise<Part[]> {

@@ -16,6 +16,22 @@ export type Outcome = {
   readonly feedback?: string;
   readonly reward: number;
   readonly ended: boolean;
+  /** Where on the frame it happened, for viewers. */
+  readonly mark?: Mark;
+};
+
+/** An action on the frame that was seen before it. Lengths are fractions of the frame's width and height. */
+export type Mark = {
+  readonly action: string;
+  readonly x?: number;
+  readonly y?: number;
+  /** Where a drag ended. */
+  readonly to?: readonly [x: number, y: number];
+  /** What was typed, or the key. */
+  readonly text?: string;
+  /** What was hit: `button "Log in"`, and its place. */
+  readonly element?: string;
+  readonly box?: readonly [x: number, y: number, width: number, height: number];
 };
 
 /** What the agent sees: an image, a text, or parts in the order they are to be shown. */

@@ -13,6 +13,7 @@ import {
   commandList,
   commandText,
   exampleAction,
+  joinText,
   namesSentence,
   readCommand,
   takesDocument,
@@ -65,9 +66,8 @@ export function makeAnswer(form: AnswerForm): Protocol {
   }
 
   function readList(text: string, specs: readonly ActionSpec[]): { actions: Action[]; problem?: string } {
-    const commands = (takesDocument(specs) ? [text] : splitCommands(text, separator)).filter(
-      (command) => command.trim() !== "",
-    );
+    const listed = takesDocument(specs) ? [text] : joinText(splitCommands(text, separator), separator, specs);
+    const commands = listed.filter((command) => command.trim() !== "");
     if (commands.length === 0) {
       return { actions: [], problem: `<${answer}> is empty: write an action in it. ${namesSentence(specs)}` };
     }

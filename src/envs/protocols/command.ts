@@ -39,7 +39,17 @@ function readDocument(text: string, specs: readonly ActionSpec[]): ReadAction | 
 
 /** Whether a document may stand in a reply, whose commas then separate nothing. */
 export function takesDocument(specs: readonly ActionSpec[]): boolean {
-  return specs.some((spec) => spec.arg.type === "text");
+  return specs.some((spec) => spec.arg.type === "text" && spec.arg.opening !== undefined);
+}
+
+/** The commands of a list. A text without an opening takes all that follows its action's name. */
+export function joinText(commands: readonly string[], separator: string, specs: readonly ActionSpec[]): string[] {
+  const isText = (command: string) => {
+    const [name = ""] = command.trim().split(/\s/, 1);
+    return specs[matchWord(name, namesOf(specs))]?.arg.type === "text";
+  };
+  const first = commands.findIndex(isText);
+  return first < 0 ? [...commands] : [...commands.slice(0, first), commands.slice(first).join(separator)];
 }
 
 function namesOf(specs: readonly ActionSpec[]): string[] {

@@ -1,0 +1,238 @@
+/**
+ * One tab of the browser, alone in its context: opening an episode in it, input, scripts and screenshots, all through DevTools. Every
+ * call has a deadline; a tab that crashed, hung or was closed is dead and says why, and its owner gets another. Whatever a page asks of
+ * the network goes through `serve`; downloads, windows, dialogs and service workers are refused.
+ */
+import type { Browser, BrowserContext, CDPSession, Page, Route } from "playwright-core";
+import { EnvError, errorMessage } from "../../core/errors.ts";
+import type { Image } from "../../core/image.ts";
+import type { Json } from "../../core/json.ts";
+import { decodePng } from "../../images/png.ts";
+import type { Viewport } from "./actions.ts";
+import { quietScript } from "./quiet.ts";
+
+/** What answers a request; null: nobody does, "network": the network, where the world may use it. */
+export type Served = { readonly type: string; readonly body: string | Buffer } | "network" | null;
+export type Serve = (url: URL) => Promise<Served>;
+
+export type Opening = {
+  readonly url: string;
+  readonly seed: number;
+  readonly view: Viewport;
+  readonly theme: "light" | "dark";
+  readonly serve: Serve;
+  /** Run once the page has loaded. */
+  readonly timeoutMs: number;
+};
+
+const NOT_SERVED = { status: 404, contentType: "text/plain", body: "not served" };
+const CLOSE_MS = 3_000;
+
+export class PageSession {
+  readonly context: BrowserContext;
+  readonly #page: Page;
+  readonly #cdp: CDPSession;
+  #serve: Serve | undefined;
+  #script: string | undefined;
+  #waiting = 0;
+  #dead: string | undefined;
+  #timeoutMs = 20_000;
+  #look = "";
+  /** Episodes that were opened here. */
+  episodes = 0;
+  busy = false;
+  usedAt = 0;
+
+  private constructor(context: BrowserContext, page: Page, cdp: CDPSession) {
+    this.context = context;
+    this.#page = page;
+    this.#cdp = cdp;
+    page.on("crash", () => this.fail("the page crashed, or took more memory than it may"));
+    page.on("close", () => this.fail("the page was closed"));
+    // A page that asks to be kept is left all the same.
+    page.on("dialog", (dialog) => {
+      void (dialog.type() === "beforeunload" ? dialog.accept() : dialog.dismiss()).catch(() => undefined);
+    });
+    page.on("download", (download) => void download.cancel().catch(() => undefined));
+    page.on("filechooser", () => undefined);
+    context.on("page", (other) => void (other !== page && other.close().catch(() => undefined)));
+  }
+
+  static async make(browser: Browser): Promise<PageSession> {
+    const context = await browser.newContext({
+      viewport: { width: 320, height: 240 },
+      acceptDownloads: false,
+      serviceWorkers: "block",
+      locale: "en-US",
+      timezoneId: "UTC",
+      reducedMotion: "reduce",
+      permissions: [],
+    });
+    const page = await context.newPage();
+    const session = new PageSession(context, page, await context.newCDPSession(page));
+    await context.route("**/*", (route) => session.#answer(route));
+    await session.#cdp.send("Page.enable");
+    return session;
+  }
+
+  /** Why it can't be used any more. */
+  get dead(): string | undefined {
+    return this.#dead;
+  }
+
+  fail(why: string): void {
+    this.#dead ??= why;
+  }
+
+  async #answer(route: Route): Promise<void> {
+    this.#waiting += 1;
+    try {
+      const served = await this.#serve?.(new URL(route.request().url()));
+      if (served === "network") await route.continue();
+      else if (served != null) await route.fulfill({ status: 200, contentType: served.type, body: served.body });
+      // The page that asked to leave stays where it is.
+      else if (route.request().isNavigationRequest()) await route.abort("aborted");
+      else if (served === null) await route.fulfill(NOT_SERVED);
+      else await route.abort("blockedbyclient");
+    } catch {
+      await route.abort("failed").catch(() => undefined);
+    } finally {
+      this.#waiting -= 1;
+    }
+  }
+
+  /** Starts an episode: nothing of the one before is left. */
+  async open({ url, seed, view, theme, serve, timeoutMs }: Opening): Promise<void> {
+    this.episodes += 1;
+    this.#timeoutMs = timeoutMs;
+    this.#serve = serve;
+    await this.#within("open", async () => {
+      const look = `${view.width} ${view.height} ${theme}`;
+      if (look !== this.#look) {
+        await this.#page.setViewportSize(view);
+        await this.#page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
+        this.#look = look;
+      }
+      const { origin } = new URL(url);
+      const cdp = this.#cdp;
+      const old = this.#script;
+      const [made] = await Promise.all([
+        cdp.send("Page.addScriptToEvaluateOnNewDocument", { source: startScript(this.episodes) + quietScript(seed) }),
+        old === undefined ? undefined : cdp.send("Page.removeScriptToEvaluateOnNewDocument", { identifier: old }),
+        ...(this.episodes === 1
+          ? []
+          : [
+              cdp.send("Network.clearBrowserCookies"),
+              cdp.send("Storage.clearDataForOrigin", { origin, storageTypes: "indexeddb,cache_storage,websql" }),
+            ]),
+      ]);
+      this.#script = made.identifier;
+      await this.#navigate(url, timeoutMs);
+      await Promise.all([cdp.send("Page.resetNavigationHistory"), this.pointer("mouseMoved", { x: -10, y: -10 })]);
+    });
+  }
+
+  /** Until the page has loaded, or half its time is over: one that keeps loading is played as it is. */
+  async #navigate(url: string, timeoutMs: number): Promise<void> {
+    const cdp = this.#cdp;
+    let timer: NodeJS.Timeout | undefined;
+    let done = () => {};
+    const loaded = new Promise<void>((go) => {
+      done = go;
+      timer = setTimeout(go, timeoutMs / 2);
+      cdp.once("Page.loadEventFired", done);
+    });
+    try {
+      const { errorText } = await cdp.send("Page.navigate", { url });
+      if (errorText !== undefined) throw new EnvError(`The page ${url} can't be opened: ${errorText}.`);
+      await loaded;
+    } finally {
+      clearTimeout(timer);
+      cdp.off("Page.loadEventFired", done);
+    }
+  }
+
+  /** The value of an expression in the page; promises are awaited. */
+  async evaluate(expression: string): Promise<Json> {
+    const { result, exceptionDetails } = await this.#within("run a script", () =>
+      this.#cdp.send("Runtime.evaluate", { expression, returnByValue: true, awaitPromise: true, userGesture: false }),
+    );
+    if (exceptionDetails !== undefined) {
+      const said = exceptionDetails.exception?.description ?? exceptionDetails.text;
+      throw new EnvError(`A script of the world failed in the page: ${said.split("\n").slice(0, 3).join(" ")}`);
+    }
+    return (result.value ?? null) as Json;
+  }
+
+  /** Lets the page's clock run, and waits for what it asks of the network. */
+  async advance(ms: number): Promise<void> {
+    await this.evaluate(`__saccade.advance(${ms})`);
+    for (let round = 0; this.#waiting > 0 && round < 50; round++) {
+      await this.#within("load", () => new Promise((done) => setTimeout(done, 20)));
+      if (this.#waiting === 0) await this.evaluate("__saccade.advance(50)");
+    }
+  }
+
+  pointer(type: string, at: { x: number; y: number }, more: Record<string, unknown> = {}): Promise<void> {
+    return this.input("Input.dispatchMouseEvent", { type, ...at, ...more });
+  }
+
+  async input(method: "Input.dispatchMouseEvent" | "Input.dispatchKeyEvent" | "Input.insertText", params: object) {
+    await this.#within("take input", () => this.#cdp.send(method, params as never));
+  }
+
+  async screenshot(): Promise<Image> {
+    const { data } = await this.#within("be drawn", () =>
+      this.#cdp.send("Page.captureScreenshot", { format: "png", optimizeForSpeed: true }),
+    );
+    return decodePng(Buffer.from(data, "base64"));
+  }
+
+  /** What fails or takes too long ends the tab. */
+  async #within<T>(what: string, body: () => Promise<T>): Promise<T> {
+    if (this.#dead !== undefined) throw lost(this.#dead);
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error("late")), this.#timeoutMs + 1000);
+    });
+    try {
+      return await Promise.race([body(), late]);
+    } catch (error) {
+      const why = errorMessage(error);
+      if (error instanceof EnvError) throw error;
+      if (why === "late" || /Timeout/.test(why)) {
+        this.fail(`it did not ${what} within ${this.#timeoutMs / 1000} s`);
+        // A script that never ends would keep a core busy until the tab is gone.
+        void this.#cdp.send("Runtime.terminateExecution").catch(() => undefined);
+      } else this.fail(`${why.split("\n")[0]}`);
+      throw lost(this.#dead ?? why);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** True when the tab went; false: it hangs so badly that only its browser's end will end it. */
+  async close(): Promise<boolean> {
+    this.fail("it was given up");
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<boolean>((done) => {
+      timer = setTimeout(() => done(false), CLOSE_MS);
+    });
+    const closed = this.context.close().then(
+      () => true,
+      () => true,
+    );
+    return Promise.race([closed, late]).finally(() => clearTimeout(timer));
+  }
+}
+
+/** What a tab keeps from one page to the next is cleared in the first document of an episode. */
+function startScript(episode: number): string {
+  return `try { if (top === self && sessionStorage.getItem("saccade episode") !== "${episode}") {
+    localStorage.clear(); sessionStorage.clear(); window.name = ""; sessionStorage.setItem("saccade episode", "${episode}");
+  } } catch {}\n`;
+}
+
+function lost(why: string): EnvError {
+  return new EnvError(`The page of this episode was lost: ${why}. The next episode gets another.`);
+}
