@@ -105,7 +105,7 @@ export class PageWorld implements World {
       await this.#judge(session);
       return done;
     });
-    return { valid: true, reward: tidy(this.#score - before), ended: this.#ended, ...(mark && { mark }) };
+    return { valid: true, reward: this.#score - before, ended: this.#ended, ...(mark && { mark }) };
   }
 
   async observe(mode: ObservationMode): Promise<Observation> {
@@ -398,9 +398,6 @@ const MARK_ACTION: ActionSpec = {
 };
 
 const middle = ({ x, y, width, height }: Box) => ({ x: Math.round(x + width / 2), y: Math.round(y + height / 2) });
-
-/** Differences of fractions, without the dust of their subtraction. */
-const tidy = (value: number): number => Math.round(value * 1e9) / 1e9 + 0;
 
 function viewOf(session: PageSession): PageView {
   return {
