@@ -24,8 +24,8 @@ const wanted = process.argv[3] ?? "";
 console.log(
   "| world | frame | steps/s | VisGym (Python) | ratio | starts/s | hashes/s | PNG/s |\n|---|---|---|---|---|---|---|---|",
 );
-for (const { id, kind } of await listEnvs()) {
-  if (kind !== "world" || !id.includes(wanted)) continue;
+for (const { id, kind, needs } of await listEnvs()) {
+  if (kind !== "world" || needs !== undefined || !id.includes(wanted)) continue;
   const { status } = spawnSync(process.execPath, [join(outDir, `${name}.mjs`), id], { stdio: "inherit" });
   if (status !== 0) process.exitCode = 1;
 }

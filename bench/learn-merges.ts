@@ -211,8 +211,8 @@ async function listen(env: WorldEnv, seed: number, texts: string[]): Promise<voi
 }
 
 const texts = [...Array.from({ length: 10 }, () => common).flat(), ...sentences()].map((said) => `assistant\n${said}`);
-for (const { id, kind } of await listEnvs()) {
-  if (kind !== "world") continue;
+for (const { id, kind, needs } of await listEnvs()) {
+  if (kind !== "world" || needs !== undefined) continue;
   for (const protocol of protocolNames) {
     for (const prompt of ["full", "brief"] as const) {
       // Boards drawn in letters are long: heard once, they do not crowd out words.

@@ -19,8 +19,8 @@ async function look(world: World): Promise<Image> {
 
 const [folder = "sheets", wanted = ""] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
-for (const { id, kind } of await listEnvs()) {
-  if (kind !== "world" || !id.includes(wanted)) continue;
+for (const { id, kind, needs } of await listEnvs()) {
+  if (kind !== "world" || needs !== undefined || !id.includes(wanted)) continue;
   const world = await makeWorld(id);
   const pairs: (readonly [Image, Image])[] = [];
   for (let seed = 0; seed < SEEDS; seed++) {

@@ -133,7 +133,7 @@ describe("the rooms' doors", () => {
 });
 
 describe("the front door", () => {
-  test("has at most 60 names, each listed; the rest is in the rooms", () => {
+  test("has at most 64 names, each listed; the rest is in the rooms", () => {
     const code = readFileSync(join(src, "front-door.ts"), "utf8");
     expect(code).not.toMatch(/export \*/);
     const names = [...code.matchAll(/export (?:type )?\{([^}]*)\}/g)].flatMap((match) =>
@@ -141,6 +141,6 @@ describe("the front door", () => {
     );
     expect(names).toContain("train");
     expect(new Set(names).size).toBe(names.length);
-    expect(names.length).toBeLessThanOrEqual(60);
+    expect(names.length).toBeLessThanOrEqual(64);
   });
 });

@@ -51,5 +51,6 @@ export const worlds: readonly LazyDefinition[] = [
   { id: "navigation", load: async () => (await import("./navigation/navigation.ts")).navigation },
   { id: "color_codeword", load: async () => (await import("./color-codeword/color-codeword.ts")).colorCodeword },
   { id: "pages", load: async () => (await import("./pages/pages.ts")).pages },
+  { id: "miniwob", load: async () => (await import("./miniwob/miniwob.ts")).miniwob },
   { id: "geometry3k", load: async () => (await import("./geometry3k/geometry3k.ts")).geometry3k },
 ];

@@ -70,6 +70,7 @@ async function section(definition: Definition): Promise<string> {
 
 async function worldFacts(definition: WorldDefinition): Promise<string> {
   const { id, difficulties, variants, maxTurns, protocol, maxActions } = definition;
+  if (definition.needs !== undefined) return neededFacts(definition);
   const names = difficulties === undefined ? [id] : Object.keys(difficulties).map((name) => `${id}/${name}`);
   const rows: string[][] = [];
   let [oracle, facts] = [false, false];
@@ -99,6 +100,24 @@ async function worldFacts(definition: WorldDefinition): Promise<string> {
           .join(", ")}`,
   ];
   return `${table(["id", "frame", "turns", "sets"], rows)}\n\n${lines.filter((line) => line !== "").join(" · ")}`;
+}
+
+/** A world that needs more than this package is described without being played. */
+function neededFacts({ id, needs, difficulties = {}, variants, maxTurns, protocol }: WorldDefinition): string {
+  const ids = Object.keys(difficulties).map((name) => `\`${id}/${name}\``);
+  const lines = [
+    `Needs ${needs}`,
+    `turns: ${typeof maxTurns === "number" ? maxTurns : Object.values(maxTurns).join(", ")}`,
+    `default protocol: \`${protocol}\``,
+    ...(variants
+      ? [
+          `variants: ${Object.keys(variants)
+            .map((name) => `\`${name}\``)
+            .join(", ")}`,
+        ]
+      : []),
+  ];
+  return `${lines.join(" · ")}. See [browser worlds](../guide/browser.md).\n\nIds: ${ids.join(", ")}.`;
 }
 
 async function envFacts(id: string): Promise<string> {

@@ -19,7 +19,7 @@ export {
   user,
 } from "./message.ts";
 export type { Features, ImageSpan, ModelInput } from "./model-input.ts";
-export { packageFolder } from "./package-folder.ts";
+export { packageFolder as packagedFolder } from "./package-folder.ts";
 export { type ChoiceOptions, NumpyRandom } from "./random-numpy.ts";
 export { PythonRandom } from "./random-python.ts";
 export { mixSeed, seedWords } from "./seed.ts";

@@ -41,6 +41,8 @@ export type WorldDefinition<S extends OptionsSchema = OptionsSchema> = {
   readonly things?: Things;
   /** How they are placed, where that is not by rows and columns seen from `player`; and the symbols of the text board. */
   readonly view?: Partial<Omit<View, "things">>;
+  /** What must be installed before it can be played, in words: `a browser`. */
+  readonly needs?: string;
   create(options: z.output<S>): Awaitable<World>;
 };
 
@@ -82,6 +84,7 @@ const WORLD_FIELDS = {
   score: true,
   things: true,
   view: true,
+  needs: true,
 } as const satisfies Record<keyof WorldDefinition, true>;
 const ENV_FIELDS = { ...COMMON, rows: true, from: true } as const satisfies Record<keyof EnvDefinition, true>;
 

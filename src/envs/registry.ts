@@ -72,6 +72,8 @@ export type EnvListing = {
   readonly protocol?: string;
   readonly maxTurns?: number;
   readonly variants?: readonly string[];
+  /** What must be installed before it can be played. */
+  readonly needs?: string;
   /** Option names with their values under this id. */
   readonly options: Options;
 };
@@ -93,6 +95,7 @@ export async function listEnvs(): Promise<EnvListing[]> {
       protocol: definition.protocol,
       maxTurns: turnLimit(definition, difficulty),
       ...(definition.variants ? { variants: Object.keys(definition.variants) } : {}),
+      ...(definition.needs ? { needs: definition.needs } : {}),
       options: defaultOptions(definition, difficulty),
     }));
   });

@@ -3,7 +3,7 @@
  * parts and knows what to do next (`site/kit.js`). The files are plain HTML, CSS and JavaScript in `site/`, which the package ships.
  */
 import { z } from "zod";
-import { ConfigError, packageFolder } from "../../src/core/index.ts";
+import { ConfigError, packagedFolder } from "../../src/core/index.ts";
 import { definePage } from "../../src/envs/index.ts";
 
 export const PAGES = ["login", "search", "shop", "calendar", "mail", "board", "settings", "canvas"] as const;
@@ -29,7 +29,7 @@ export const pages = definePage({
   protocol: "keyword",
   maxTurns: 12,
   page: ({ page, theme }) => {
-    const files = packageFolder("worlds/pages/site");
+    const files = packagedFolder("worlds/pages/site");
     if (files === undefined) throw new ConfigError("The pages of Saccade are not in this package: install it again.");
     return {
       files,

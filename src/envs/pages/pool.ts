@@ -6,7 +6,7 @@
  */
 import { readFileSync } from "node:fs";
 import type { Browser } from "playwright-core";
-import { ConfigError } from "../../core/errors.ts";
+import { ConfigError, EnvError, errorMessage } from "../../core/errors.ts";
 import { launchBrowser, type Network } from "./find-browser.ts";
 import { PageSession } from "./session.ts";
 
@@ -39,6 +39,7 @@ export class BrowserPool {
   readonly #waiting: (() => void)[] = [];
   #browser: Promise<Browser> | undefined;
   #making = 0;
+  #users = 0;
   #clock = 0;
   #idle: NodeJS.Timeout | undefined;
   #watch: NodeJS.Timeout | undefined;
@@ -55,24 +56,36 @@ export class BrowserPool {
   /** Runs `body` with the owner's tab; `fresh`: it is another one than before, and empty. */
   async use<T>(owner: object, body: (session: PageSession, fresh: boolean) => Promise<T>): Promise<T> {
     clearTimeout(this.#idle);
-    const { session, fresh } = await this.#take(owner);
+    this.#users += 1;
+    let session: PageSession | undefined;
     try {
-      return await body(session, fresh);
+      const taken = await this.#take(owner);
+      session = taken.session;
+      return await body(session, taken.fresh);
     } finally {
-      session.busy = false;
-      session.usedAt = ++this.#clock;
-      if (session.dead !== undefined) this.#drop(session);
-      this.#waiting.shift()?.();
+      this.#users -= 1;
+      if (session !== undefined) this.#rest(session);
     }
+  }
+
+  #rest(session: PageSession): void {
+    session.busy = false;
+    session.usedAt = ++this.#clock;
+    if (session.dead !== undefined) this.#drop(session);
+    this.#waiting.shift()?.();
   }
 
   /** The owner needs no tab any more. */
   release(owner: object): void {
     this.#owners.delete(owner);
     this.#waiting.shift()?.();
-    if (this.#owners.size > 0) return;
     clearTimeout(this.#idle);
-    this.#idle = setTimeout(() => void this.close(), IDLE_MS);
+    if (this.#isIdle) this.#idle = setTimeout(() => void (this.#isIdle && this.close()), IDLE_MS);
+  }
+
+  /** Nobody has a tab, or waits for one. */
+  get #isIdle(): boolean {
+    return this.#owners.size === 0 && this.#users === 0;
   }
 
   /** Ends the browser. Worlds that still play get another, and play again what they had. */
@@ -124,7 +137,10 @@ export class BrowserPool {
     this.#making += 1;
     try {
       this.#browser ??= this.#launch();
-      const session = await PageSession.make(await this.#browser);
+      const browser = await this.#browser;
+      const session = await PageSession.make(browser).catch((error: unknown) => {
+        throw new EnvError(`The browser opens no page: ${errorMessage(error).split("\n")[0]}`);
+      });
       session.busy = true;
       this.#sessions.add(session);
       return session;

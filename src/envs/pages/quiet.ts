@@ -41,6 +41,7 @@ const SCRIPT = String.raw`
   let now = 0, ids = 0, order = 0;
   const timers = new Map();
   const realTimeout = root.setTimeout.bind(root);
+  const realFrame = root.requestAnimationFrame.bind(root);
   const channel = new MessageChannel();
   let wake = [];
   channel.port1.onmessage = () => { const all = wake; wake = []; for (const go of all) go(); };
@@ -88,6 +89,12 @@ const SCRIPT = String.raw`
     }
     now = target;
     await turn();
+  }
+
+  /** Until what the page shows was asked for once: styles name images that are loaded when they are first drawn. */
+  function painted() {
+    const drawn = new Promise((go) => { realFrame(() => realFrame(go)); realTimeout(go, 500); });
+    return drawn.then(() => Promise.all([document.fonts?.ready, ...[...document.images].map((image) => image.decode().catch(() => undefined))]).then(() => undefined));
   }
 
   // Nothing moves by itself.
@@ -147,6 +154,8 @@ const SCRIPT = String.raw`
       list ? shut() : unfold(select);
     } else shut();
   }, true);
+
+  root.addEventListener("keydown", (event) => { if (event.key === "Escape" || event.key === "Enter" || event.key === "Tab") shut(); }, true);
 
   // What the world asks for.
   const words = (text) => (text ?? "").replace(/\s+/g, " ").trim().slice(0, 80);
@@ -209,7 +218,7 @@ const SCRIPT = String.raw`
     }
   }
   Object.defineProperty(root, "__saccade", {
-    value: Object.freeze({ advance, tree, hit, scroll, box: boxOf, text: () => String(root.getSelection?.() || "") || (() => { const on = document.activeElement; return on && "selectionStart" in on && on.selectionStart !== null ? on.value.slice(on.selectionStart, on.selectionEnd) : ""; })() }),
+    value: Object.freeze({ advance, painted, tree, hit, scroll, box: boxOf, text: () => String(root.getSelection?.() || "") || (() => { const on = document.activeElement; return on && "selectionStart" in on && on.selectionStart !== null ? on.value.slice(on.selectionStart, on.selectionEnd) : ""; })() }),
   });
 `;
 

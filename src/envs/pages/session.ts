@@ -19,6 +19,7 @@ export type Opening = {
   readonly url: string;
   readonly seed: number;
   readonly view: Viewport;
+  readonly window: Viewport;
   readonly theme: "light" | "dark";
   readonly serve: Serve;
   /** Run once the page has loaded. */
@@ -38,6 +39,7 @@ export class PageSession {
   #dead: string | undefined;
   #timeoutMs = 20_000;
   #look = "";
+  #clip: Viewport | undefined;
   /** Episodes that were opened here. */
   episodes = 0;
   busy = false;
@@ -102,14 +104,15 @@ export class PageSession {
   }
 
   /** Starts an episode: nothing of the one before is left. */
-  async open({ url, seed, view, theme, serve, timeoutMs }: Opening): Promise<void> {
+  async open({ url, seed, view, window, theme, serve, timeoutMs }: Opening): Promise<void> {
     this.episodes += 1;
     this.#timeoutMs = timeoutMs;
     this.#serve = serve;
     await this.#within("open", async () => {
-      const look = `${view.width} ${view.height} ${theme}`;
+      this.#clip = view.width === window.width && view.height === window.height ? undefined : view;
+      const look = `${window.width} ${window.height} ${theme}`;
       if (look !== this.#look) {
-        await this.#page.setViewportSize(view);
+        await this.#page.setViewportSize(window);
         await this.#page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
         this.#look = look;
       }
@@ -173,6 +176,13 @@ export class PageSession {
     }
   }
 
+  /** Waits until everything that the page shows has come. */
+  async painted(): Promise<void> {
+    await this.evaluate("__saccade.painted()");
+    await this.advance(0);
+    await this.evaluate("__saccade.painted()");
+  }
+
   pointer(type: string, at: { x: number; y: number }, more: Record<string, unknown> = {}): Promise<void> {
     return this.input("Input.dispatchMouseEvent", { type, ...at, ...more });
   }
@@ -182,8 +192,13 @@ export class PageSession {
   }
 
   async screenshot(): Promise<Image> {
+    const clip = this.#clip;
     const { data } = await this.#within("be drawn", () =>
-      this.#cdp.send("Page.captureScreenshot", { format: "png", optimizeForSpeed: true }),
+      this.#cdp.send("Page.captureScreenshot", {
+        format: "png",
+        optimizeForSpeed: true,
+        ...(clip && { clip: { x: 0, y: 0, ...clip, scale: 1 } }),
+      }),
     );
     return decodePng(Buffer.from(data, "base64"));
   }

@@ -27,7 +27,10 @@ export type PageSpec = {
   readonly open?: string | ((seed: number) => string);
   /** A site on another machine, which must be allowed. */
   readonly allowNetwork?: boolean;
+  /** What the agent sees, in pixels; 320 by 240 if absent. */
   readonly viewport?: Viewport;
+  /** The size of the window, where the page lays itself out for more than is shown. */
+  readonly window?: Viewport;
   readonly theme?: "light" | "dark" | ((seed: number) => "light" | "dark");
   readonly actions?: readonly PageActionName[];
   /** What a random agent types. */
@@ -73,6 +76,7 @@ const SPEC = [
   "open",
   "allowNetwork",
   "viewport",
+  "window",
   "theme",
   "actions",
   "words",
@@ -85,6 +89,14 @@ const SPEC = [
   "solve",
 ] as const satisfies readonly (keyof PageSpec)[];
 
+let loading: Promise<typeof import("./world.ts")> | undefined;
+
+/** The browser's side is loaded when somebody plays; once, as loaders of sources may hand out half a file that is asked for twice. */
+function pageWorld(): Promise<typeof import("./world.ts")> {
+  loading ??= import("./world.ts");
+  return loading;
+}
+
 export function definePage<S extends OptionsSchema>(input: PageInput<S>): WorldDefinition {
   const own = input.options;
   const schema = z.strictObject({ ...pageOptions.shape, ...(own?.shape ?? {}) });
@@ -93,14 +105,14 @@ export function definePage<S extends OptionsSchema>(input: PageInput<S>): WorldD
   if (!("page" in input)) checkSpec(spec, input.id);
   return defineWorld({
     maxActions: 1,
+    needs: "a browser",
     ...(Object.fromEntries(fields) as PageFields),
     options: schema,
     create: async (given) => {
       const { scale, actions, marks, ...rest } = given as z.output<typeof pageOptions> & Record<string, Json>;
       const made = "page" in input ? await input.page(rest as z.output<S>) : (spec as PageSpec);
       checkSpec(made, input.id);
-      // The browser is loaded when somebody plays.
-      const { PageWorld } = await import("./world.ts");
+      const { PageWorld } = await pageWorld();
       return new PageWorld(made, { scale, actions, marks, options: rest });
     },
   } as WorldInput<typeof schema, Action>) as WorldDefinition;

@@ -205,6 +205,7 @@ export class PageWorld implements World {
       url: spec.url ?? new URL(path, ORIGIN).href,
       seed,
       view: this.#view,
+      window: spec.window ?? this.#view,
       theme: typeof spec.theme === "function" ? spec.theme(seed) : (spec.theme ?? "light"),
       serve,
       timeoutMs: spec.timeoutMs ?? DEFAULT_TIMEOUT_MS,
@@ -214,6 +215,7 @@ export class PageWorld implements World {
     else if (spec.url === undefined)
       await session.evaluate(`globalThis.world?.start?.(${seed}, ${JSON.stringify(this.#settings.options)})`);
     await session.advance(SETTLE_MS);
+    await session.painted();
     this.#goal = await this.#goalOf(session);
     await this.#judge(session);
     this.#ended = false;

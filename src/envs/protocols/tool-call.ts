@@ -22,6 +22,7 @@ import {
   specOf,
   unknownAction,
 } from "./command.ts";
+import { COMPUTER_USE, computerArgs, computerTool, readComputerCall } from "./computer-use.ts";
 import { maxActionsOption, readOptions } from "./options.ts";
 import { parseTagged } from "./tagged.ts";
 import { wrap } from "./tags.ts";
@@ -37,7 +38,12 @@ import {
 
 export const toolCallOptions = z.strictObject({
   maxActions: maxActionsOption.default(1).describe("Maximum number of calls in a reply."),
-  form: z.enum(TOOL_FORMS).default("tags").describe("How calls are written: `tags`, or the form of Qwen's templates."),
+  form: z
+    .enum([...TOOL_FORMS, "computer_use"])
+    .default("tags")
+    .describe(
+      "How calls are written: `tags`, the form of Qwen's templates (`qwen`), or on pages its one tool `computer_use`.",
+    ),
 });
 
 const NAMES = [TAG, "think"];
@@ -52,7 +58,7 @@ export function makeToolCall(options: unknown): Protocol {
       tag: TAG,
       pick: "last",
       maxActions,
-      read: (text) => readToolCall(text, specs),
+      read: (text) => (shape === "computer_use" ? readComputer(text, specs) : readToolCall(text, specs)),
       untagged: (sections) => {
         const problem = `No action was found in the reply. Write it as ${form(specs)}. ${namesOf(specs)}`;
         return { actions: [], wellFormed: false, problem, sections };
@@ -64,15 +70,17 @@ export function makeToolCall(options: unknown): Protocol {
     checkCount("tool-call", actions, maxActions);
     const think = sections.think === undefined ? "" : wrap("think", sections.think, NAMES);
     const calls = actions.map((action) =>
-      shape === "qwen"
-        ? writeCall(action.name, namedValues(action, specs), shape)
-        : `<${TAG}>${callText(action, specs)}</${TAG}>`,
+      shape === "computer_use"
+        ? writeCall(COMPUTER_USE, computerArgs(action), "qwen")
+        : shape === "qwen"
+          ? writeCall(action.name, namedValues(action, specs), shape)
+          : `<${TAG}>${callText(action, specs)}</${TAG}>`,
     );
     return think + calls.join("\n");
   }
 
   function instruction(specs: readonly ActionSpec[], style: PromptStyle): string {
-    if (shape === "qwen") return maxActions > 1 ? `Call up to ${maxActions} functions.` : "Call one function.";
+    if (shape !== "tags") return maxActions > 1 ? `Call up to ${maxActions} functions.` : "Call one function.";
     if (style === "brief") {
       const calls = specs.map((spec) => callText(exampleAction(spec), specs)).join(" or ");
       return `Answer <${TAG}>X</${TAG}>, X like ${calls}.${maxActions > 1 ? ` Up to ${maxActions} times.` : ""}`;
@@ -96,9 +104,10 @@ export function makeToolCall(options: unknown): Protocol {
     instruction,
     parse,
     print,
-    ...(shape === "qwen" && {
-      system: (specs: readonly ActionSpec[]) => qwenTools(specs.map(toolOf)),
-      answer: (parts: readonly Part[]) => resultParts([parts], shape),
+    ...(shape !== "tags" && {
+      system: (specs: readonly ActionSpec[]) =>
+        qwenTools(shape === "computer_use" ? [computerTool(specs)] : specs.map(toolOf)),
+      answer: (parts: readonly Part[]) => resultParts([parts], "qwen"),
     }),
   };
 }
@@ -157,6 +166,14 @@ function leafValues(arg: ArgSpec, payload: Json): Json[] {
   if (arg.type !== "tuple" && arg.type !== "list") return [payload];
   const values = payload as readonly Json[];
   return arg.items.flatMap((item, index) => leafValues(item, values[index] ?? null));
+}
+
+function readComputer(text: string, specs: readonly ActionSpec[]): ReadAction {
+  const call = readJsonCall(text);
+  const example = writeCall(COMPUTER_USE, computerArgs(exampleAction(specs[0] as ActionSpec)), "tags");
+  if (!call.ok) return { ok: false, problem: `${call.problem} Write it as ${example}.` };
+  if (call.name !== COMPUTER_USE) return { ok: false, problem: `The function is ${COMPUTER_USE}, as in ${example}.` };
+  return readComputerCall(call.args, specs);
 }
 
 function readToolCall(text: string, specs: readonly ActionSpec[]): ReadAction {

@@ -1,0 +1,61 @@
+/** A few tasks of MiniWoB++, where a browser and its pages are; SACCADE_REQUIRE=miniwob makes their absence a failure. `npm run prove -- miniwob` plays all. */
+import { existsSync } from "node:fs";
+import { afterAll, describe, expect, test } from "vitest";
+import { isImage } from "../../src/core/index.ts";
+import { makeWorld, type World } from "../../src/envs/index.ts";
+import "../register.ts";
+import { findPages } from "./miniwob.ts";
+import { TASKS } from "./tasks.ts";
+
+const required = (process.env.SACCADE_REQUIRE ?? "").split(",").includes("miniwob");
+const hasBrowser = ["/usr/bin/chromium", "/usr/bin/google-chrome", process.env.SACCADE_BROWSER ?? ""].some(existsSync);
+
+const open: World[] = [];
+async function task(name: string): Promise<World> {
+  const world = await makeWorld(`miniwob/${name}`);
+  open.push(world);
+  return world;
+}
+async function hash(world: World): Promise<string> {
+  const seen = await world.observe("image");
+  if (!isImage(seen)) throw new Error("expected an image");
+  expect([seen.width, seen.height]).toEqual([160, 210]);
+  return seen.hash;
+}
+afterAll(async () => {
+  for (const world of open) await world.close?.();
+});
+
+test("all 125 tasks and three flights are known", () => {
+  expect(TASKS.length).toBe(128);
+  expect(TASKS.filter((name) => name.startsWith("flight.")).length).toBe(3);
+});
+
+test("a folder without the pages is refused, with what to do", async () => {
+  await expect(makeWorld("miniwob/click-test", { pages: "/nowhere" })).rejects.toThrow(/pip install --no-deps miniwob/);
+});
+
+describe.runIf(required || (hasBrowser && findPages() !== undefined))("MiniWoB++", () => {
+  test("a seed gives the same frame twice, and the oracle's clicks and keys succeed", async () => {
+    for (const name of ["click-test-2", "click-dialog", "enter-text", "choose-list"]) {
+      const world = await task(name);
+      await world.reset(4);
+      const first = await hash(world);
+      for (let turn = 0; turn < 12 && !(await world.success()); turn++) {
+        for (const action of (await world.solve?.()) ?? []) if ((await world.act(action)).ended) break;
+      }
+      expect(await world.success(), name).toBe(true);
+      await world.reset(5);
+      expect(await hash(world)).not.toBe(first);
+      await world.reset(4);
+      expect(await hash(world)).toBe(first);
+    }
+  }, 120_000);
+
+  test("a wrong click ends the episode with -1", async () => {
+    const world = await task("click-shape");
+    await world.reset(0);
+    const { reward, ended } = await world.act({ name: "click", payload: [158, 205] });
+    expect([reward, ended, await world.success()]).toEqual([-1, true, false]);
+  }, 60_000);
+});

@@ -1,0 +1,98 @@
+/**
+ * MiniWoB++ (Farama, MIT): 128 small tasks on pages of 160 by 210 pixels. The pages are the user's own copy, since one file among them is
+ * under another licence and we ship none: `pip install miniwob` holds them all, and its folder is found by itself. Reward is the task's
+ * own, from -1 to 1 and without its time penalty; success is a reward above 0, as in BrowserGym. Time is the page's own clock, so tasks
+ * that move are as exact as the rest.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import { ConfigError, packagedFolder } from "../../src/core/index.ts";
+import { definePage, type PageView } from "../../src/envs/index.ts";
+import { TASKS } from "./tasks.ts";
+
+const options = z.strictObject({
+  task: z.enum(TASKS).default("click-test").describe("Which task."),
+  pages: z
+    .string()
+    .optional()
+    .describe("Folder of MiniWoB++'s pages, `html` of the package `miniwob`; without it, Python's is looked for."),
+});
+
+const isPages = (folder: string) => existsSync(join(folder, "core", "core.js")) && existsSync(join(folder, "miniwob"));
+let found: string | undefined;
+
+/** Where the pages are: as given, in SACCADE_MINIWOB, or in the package of `python3`. */
+export function findPages(given?: string): string | undefined {
+  const named = given ?? process.env.SACCADE_MINIWOB;
+  if (named !== undefined && named !== "") {
+    const places = [named, join(named, "html"), join(named, "miniwob", "html")].map((place) => resolve(place));
+    return places.find(isPages);
+  }
+  if (found === undefined) {
+    const script =
+      "import importlib.util as u; s = u.find_spec('miniwob'); print(s.submodule_search_locations[0] if s else '')";
+    const { stdout } = spawnSync("python3", ["-c", script], { encoding: "utf8", timeout: 20_000 });
+    const folder = (stdout ?? "").trim();
+    found = folder === "" ? "" : join(folder, "html");
+  }
+  return found !== "" && isPages(found) ? found : undefined;
+}
+
+function pathOf(task: string): string {
+  return task.startsWith("flight.") ? `/flight/${task.slice(7)}/wrapper.html` : `/miniwob/${task}.html`;
+}
+
+/** What the page says of itself, in the words of `definePage`; the oracle where there is one. */
+function startScript(task: string, seed: number, oracles: string): string {
+  return `(() => { ${oracles}
+    core.EPISODE_MAX_TIME = 1e8;
+    Math.seedrandom("${seed}");
+    core.startEpisodeReal();
+    const plan = globalThis.oracleOf("${task}");
+    globalThis.world = {
+      goal: () => { const told = core.getUtterance(); return typeof told === "string" ? told : (told.utterance ?? JSON.stringify(told)); },
+      score: () => (WOB_DONE_GLOBAL ? WOB_RAW_REWARD_GLOBAL : 0),
+      done: () => WOB_DONE_GLOBAL && WOB_RAW_REWARD_GLOBAL > 0,
+      over: () => WOB_DONE_GLOBAL,
+      plan: () => (WOB_DONE_GLOBAL || plan === undefined ? [] : plan()),
+    };
+  })()`;
+}
+
+export const miniwob = definePage({
+  id: "miniwob",
+  summary: "MiniWoB++: 128 small web tasks, on your own copy of its pages",
+  options,
+  needs: "a browser and the pages of MiniWoB++",
+  difficulties: Object.fromEntries(TASKS.map((task) => [task, { task }])),
+  protocol: "keyword",
+  maxTurns: 10,
+  page: ({ task, pages }) => {
+    const files = findPages(pages);
+    if (files === undefined) {
+      const where = pages === undefined ? "python3 has no package miniwob" : `they are not in ${pages}`;
+      throw new ConfigError(
+        `The pages of MiniWoB++ are not part of Saccade, and ${where}. Install them (pip install --no-deps miniwob) or name their folder with the option pages or in SACCADE_MINIWOB.`,
+      );
+    }
+    const folder = packagedFolder("worlds/miniwob");
+    const oracles = folder === undefined ? "" : readFileSync(join(folder, "oracles.js"), "utf8");
+    return {
+      files,
+      open: pathOf(task),
+      viewport: task.startsWith("flight.") ? { width: 375, height: 667 } : { width: 160, height: 210 },
+      // The windows of the original, of which it shows the task's corner.
+      window: task.startsWith("flight.") ? { width: 600, height: 800 } : { width: 500, height: 320 },
+      words: ["hello", "1", "Ada"],
+      timeoutMs: 30_000,
+      reset: async (page: PageView, seed: number) => {
+        await page.evaluate(startScript(task, seed, oracles));
+        for (let tries = 0; tries < 50 && !(await page.evaluate<boolean>("WOB_TASK_READY === true")); tries++) {
+          await page.advance(100);
+        }
+      },
+    };
+  },
+});
