@@ -8,6 +8,7 @@ import { Command } from "commander";
 import { ConfigError, EnvError, imagesOf, isImage, type Message, NumpyRandom, textOf } from "../core/index.ts";
 import { printable, printableJson } from "../core/printable.ts";
 import { type Env, makeEnv, makeProtocol, type Step, sumRewards, WorldEnv } from "../envs/index.ts";
+import { isSite, registerSite } from "../envs/pages/site.ts";
 import { encodeGif, halfBlocks } from "../images/index.ts";
 import { captioned, type Frame } from "./captions.ts";
 import { checkWritable, collect, envOptions, wholeNumber } from "./common.ts";
@@ -24,6 +25,8 @@ type Flags = {
   engine?: string;
   gif?: string;
   json?: boolean;
+  goal?: string;
+  allowNetwork?: boolean;
   set: string[];
 };
 
@@ -33,7 +36,9 @@ type Replies = (turn: number, seen: readonly Message[]) => Promise<string | unde
 export function playCommand(): Command {
   return new Command("play")
     .description("play an episode")
-    .argument("<env>", "environment id or path")
+    .argument("<env>", "environment id or path, or the address of a site: http://localhost:3000")
+    .option("--goal <text>", "of a site: what is to be done")
+    .option("--allow-network", "of a site: it may be on another machine, and load what it likes")
     .option("--seed <n>", "which episode", wholeNumber("--seed"), 0)
     .option("--protocol <name>", "tuple, keyword, think, world-model or tool-call")
     .option("--max-turns <n>", "turn limit", wholeNumber("--max-turns", 1))
@@ -51,7 +56,14 @@ export function playCommand(): Command {
     .action(runPlay);
 }
 
-async function runPlay(name: string, flags: Flags): Promise<void> {
+async function runPlay(named: string, flags: Flags): Promise<void> {
+  const name = isSite(named) ? registerSite(named, flags.goal ?? "Look around.", flags.allowNetwork === true) : named;
+  for (const flag of ["goal", "allowNetwork"] as const) {
+    if (flags[flag] !== undefined && name === named)
+      throw new ConfigError(
+        `--${flag === "goal" ? flag : "allow-network"} is for a site: name one by its address, http://…; got "${named}".`,
+      );
+  }
   const players = [flags.oracle && "--oracle", flags.random && "--random", flags.agent !== undefined && "--agent"];
   const chosen = players.filter((player) => typeof player === "string");
   if (chosen.length > 1) throw new ConfigError(`Choose one of ${chosen.join(" and ")}.`);

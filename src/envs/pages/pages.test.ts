@@ -11,6 +11,8 @@ import type { World } from "../world.ts";
 import { Grid, PAGE_ACTIONS, pageActions } from "./actions.ts";
 import { systemBrowser } from "./find-browser.ts";
 import { browserPool } from "./pool.ts";
+import { siteNetwork } from "./serve.ts";
+import { siteWorld } from "./site.ts";
 import { definePage, type PageSpec } from "./spec.ts";
 import { attackPage, listen } from "./test-attack.ts";
 
@@ -169,6 +171,23 @@ withBrowser("a page as a world", () => {
     ).rejects.toThrow(EnvError);
     await world.reset(3);
     expect((await frame(world)).hash).toBe(before);
+  }, 60_000);
+});
+
+withBrowser("a site", () => {
+  test("on this machine is reached; another host must be allowed", async () => {
+    const site = await listen();
+    try {
+      const world = await siteWorld(`http://127.0.0.1:${site.port}/page`, "Look.", false).create({ marks: false });
+      open.push(world);
+      await world.reset(0);
+      expect(site.heard).toContain("GET /page");
+      expect([await world.task("brief", "image"), (await frame(world)).width]).toEqual(["Look.", 1024]);
+      expect((await world.act({ name: "stop", payload: "stop" })).ended).toBe(true);
+      expect(() => siteNetwork("https://example.com", false)).toThrow(/--allow-network/);
+    } finally {
+      await site.close();
+    }
   }, 60_000);
 });
 
