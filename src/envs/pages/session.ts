@@ -22,12 +22,14 @@ export type Opening = {
   readonly window: Viewport;
   readonly theme: "light" | "dark";
   readonly serve: Serve;
-  /** Run once the page has loaded. */
+  /** How long the page may take for one thing. */
   readonly timeoutMs: number;
 };
 
 const NOT_SERVED = { status: 404, contentType: "text/plain", body: "not served" };
 const CLOSE_MS = 3_000;
+/** Opening a page starts a process, which takes seconds on a busy machine. */
+const MIN_OPEN_MS = 20_000;
 
 export class PageSession {
   readonly context: BrowserContext;
@@ -108,7 +110,8 @@ export class PageSession {
     this.episodes += 1;
     this.#timeoutMs = timeoutMs;
     this.#serve = serve;
-    await this.#within("open", async () => {
+    const openMs = Math.max(timeoutMs, MIN_OPEN_MS);
+    await this.#within("open", openMs, async () => {
       this.#clip = view.width === window.width && view.height === window.height ? undefined : view;
       const look = `${window.width} ${window.height} ${theme}`;
       if (look !== this.#look) {
@@ -130,8 +133,11 @@ export class PageSession {
             ]),
       ]);
       this.#script = made.identifier;
-      await this.#navigate(url, timeoutMs);
-      await Promise.all([cdp.send("Page.resetNavigationHistory"), this.pointer("mouseMoved", { x: -10, y: -10 })]);
+      await this.#navigate(url, openMs);
+      await Promise.all([
+        cdp.send("Page.resetNavigationHistory").catch(() => undefined),
+        this.pointer("mouseMoved", { x: -10, y: -10 }),
+      ]);
     });
   }
 
@@ -157,7 +163,7 @@ export class PageSession {
 
   /** The value of an expression in the page; promises are awaited. */
   async evaluate(expression: string): Promise<Json> {
-    const { result, exceptionDetails } = await this.#within("run a script", () =>
+    const { result, exceptionDetails } = await this.#within("run a script", this.#timeoutMs, () =>
       this.#cdp.send("Runtime.evaluate", { expression, returnByValue: true, awaitPromise: true, userGesture: false }),
     );
     if (exceptionDetails !== undefined) {
@@ -171,7 +177,7 @@ export class PageSession {
   async advance(ms: number): Promise<void> {
     await this.evaluate(`__saccade.advance(${ms})`);
     for (let round = 0; this.#waiting > 0 && round < 50; round++) {
-      await this.#within("load", () => new Promise((done) => setTimeout(done, 20)));
+      await this.#within("load", this.#timeoutMs, () => new Promise((done) => setTimeout(done, 20)));
       if (this.#waiting === 0) await this.evaluate("__saccade.advance(50)");
     }
   }
@@ -188,12 +194,12 @@ export class PageSession {
   }
 
   async input(method: "Input.dispatchMouseEvent" | "Input.dispatchKeyEvent" | "Input.insertText", params: object) {
-    await this.#within("take input", () => this.#cdp.send(method, params as never));
+    await this.#within("take input", this.#timeoutMs, () => this.#cdp.send(method, params as never));
   }
 
   async screenshot(): Promise<Image> {
     const clip = this.#clip;
-    const { data } = await this.#within("be drawn", () =>
+    const { data } = await this.#within("be drawn", this.#timeoutMs, () =>
       this.#cdp.send("Page.captureScreenshot", {
         format: "png",
         optimizeForSpeed: true,
@@ -204,11 +210,11 @@ export class PageSession {
   }
 
   /** What fails or takes too long ends the tab. */
-  async #within<T>(what: string, body: () => Promise<T>): Promise<T> {
+  async #within<T>(what: string, ms: number, body: () => Promise<T>): Promise<T> {
     if (this.#dead !== undefined) throw lost(this.#dead);
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error("late")), this.#timeoutMs + 1000);
+      timer = setTimeout(() => reject(new Error("late")), ms);
     });
     try {
       return await Promise.race([body(), late]);
@@ -216,7 +222,7 @@ export class PageSession {
       const why = errorMessage(error);
       if (error instanceof EnvError) throw error;
       if (why === "late" || /Timeout/.test(why)) {
-        this.fail(`it did not ${what} within ${this.#timeoutMs / 1000} s`);
+        this.fail(`it did not ${what} within ${ms / 1000} s`);
         // A script that never ends would keep a core busy until the tab is gone.
         void this.#cdp.send("Runtime.terminateExecution").catch(() => undefined);
       } else this.fail(`${why.split("\n")[0]}`);
