@@ -11,7 +11,7 @@ import type { ModelInput } from "../core/model-input.ts";
 import type { ModelIds } from "./config.ts";
 import { diskFiles } from "./files.ts";
 import { ImageProcessor } from "./image-processor.ts";
-import { type DeltaOptions, Renderer } from "./renderer.ts";
+import { type DeltaOptions, type PromptOptions, Renderer } from "./renderer.ts";
 import { compileTemplate } from "./template.ts";
 import { Tokenizer } from "./tokenizer.ts";
 import { visionIds } from "./vision-ids.ts";
@@ -20,8 +20,8 @@ import { visionIds } from "./vision-ids.ts";
 export interface ChatRenderer {
   /** The id with which a model ends its turn. */
   readonly endOfTurn: number;
-  /** The start of an episode. */
-  prompt(messages: readonly Message[]): Awaitable<ModelInput>;
+  /** The start of an episode; `variables` is what a template reads beside messages, such as tools. */
+  prompt(messages: readonly Message[], options?: Pick<PromptOptions, "variables">): Awaitable<ModelInput>;
   /** What follows a sampled reply: the rest of its turn, these messages, and the opening of the next turn. */
   delta(messages: readonly Message[], options: DeltaOptions): Awaitable<ModelInput>;
   /** The ids of a reply that a demonstration holds, its end included. */

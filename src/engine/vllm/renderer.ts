@@ -16,6 +16,7 @@ import { image as imagePart, imagesOf, type Message, text, textOf, user } from "
 import type { Features, ModelInput } from "../../core/model-input.ts";
 import { toOpenAI } from "../../images/openai.ts";
 import type { ChatFolder, ChatRenderer } from "../../model/chat.ts";
+import type { PromptOptions } from "../../model/renderer.ts";
 import { EngineError } from "../errors.ts";
 import { decodeFeatures } from "../features.ts";
 import { ServerLost, ServerRefused } from "./http.ts";
@@ -104,14 +105,18 @@ export class VllmRenderer implements ChatRenderer {
     return renderer;
   }
 
-  prompt(messages: readonly Message[]): Promise<ModelInput> {
-    return this.#render(
-      "prompt",
-      messages,
-      messages,
-      (rendered) => wholeOf(rendered),
-      () => this.#chat.renderer.prompt(messages),
-    );
+  /** With variables, the ids are the folder's own, which was found to render as the servers do. */
+  prompt(messages: readonly Message[], { variables = {} }: Pick<PromptOptions, "variables"> = {}): Promise<ModelInput> {
+    const own = () => this.#chat.renderer.prompt(messages, { variables });
+    if (Object.keys(variables).length > 0) {
+      const ids = idsOf(own());
+      const images = messages.flatMap(imagesOf);
+      // It is refused before it is sampled from, so its pixels are not asked for.
+      return ids.ids.length >= this.#contextTokens
+        ? Promise.resolve(this.#put(ids, images))
+        : this.#withPixels(ids, images);
+    }
+    return this.#render("prompt", messages, messages, (rendered) => wholeOf(rendered), own);
   }
 
   delta(messages: readonly Message[], { ended }: { readonly ended: boolean }): Promise<ModelInput> {
@@ -148,13 +153,7 @@ export class VllmRenderer implements ChatRenderer {
       const stub = sent === messages ? 0 : this.#stub.length;
       if (stub + ids.ids.length >= this.#contextTokens || this.#spellsSpecial(messages)) known = ids;
     }
-    if (known !== undefined) {
-      const missing = [
-        ...new Map(images.filter((image) => !this.#features.has(image.hash)).map((i) => [i.hash, i])).values(),
-      ];
-      if (missing.length > 0) await this.#fetchPixels(missing);
-      return this.#put(known, images);
-    }
+    if (known !== undefined) return this.#withPixels(known, images);
     const whole = JSON.stringify([key, images.map(({ hash }) => hash)]);
     const asked = this.#asked.get(whole) ?? this.#ask(key, sent, images, cut);
     this.#asked.set(whole, asked);
@@ -163,6 +162,14 @@ export class VllmRenderer implements ChatRenderer {
     } finally {
       this.#asked.delete(whole);
     }
+  }
+
+  async #withPixels(known: Ids, images: readonly Image[]): Promise<ModelInput> {
+    const missing = [
+      ...new Map(images.filter((image) => !this.#features.has(image.hash)).map((i) => [i.hash, i])).values(),
+    ];
+    if (missing.length > 0) await this.#fetchPixels(missing);
+    return this.#put(known, images);
   }
 
   async #ask(

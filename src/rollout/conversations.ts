@@ -1,0 +1,381 @@
+/**
+ * The conversations of an episode whose program brings its own loop. A conversation is one `TokenLedger`. A request whose messages go on where a conversation
+ * stands appends only what is new: nothing is rendered again, and sampled ids stay what was sampled, whatever text a client sends back (`matching.ts`).
+ * A request that changes history, starts anew (a sub-agent), or wants several answers opens another one, which copies the ids of what it shares as context:
+ * every sampled id carries loss in one conversation only.
+ *
+ * A ledger is written when an answer is whole. A request that fails or is given up leaves no trace, and may be sent again. While a conversation is being
+ * answered nothing else can go on with it; an equal request in the meantime is another sample, with a conversation of its own.
+ */
+import { createHash } from "node:crypto";
+import { DataError } from "../core/errors.ts";
+import { canonicalJson, type JsonObject } from "../core/json.ts";
+import type { Message } from "../core/message.ts";
+import type { ModelInput } from "../core/model-input.ts";
+import { mixSeed } from "../core/seed.ts";
+import type { OnToken, Sample, Sampler, SamplingParams, StopReason } from "../engine/engine.ts";
+import type { ChatModel } from "../model/chat.ts";
+import { OutOfTokens, PromptTooLong } from "./agents.ts";
+import { type LedgerLimits, TokenLedger } from "./ledger.ts";
+import { givenKey, joinTurns, type Said, saidBy, saidKey } from "./matching.ts";
+import type { Sequence } from "./trajectory.ts";
+
+export type ConversationOptions = {
+  readonly model: ChatModel;
+  readonly sampler: Sampler;
+  readonly temperature: number;
+  /** Most ids of one answer, whatever a request asks for. */
+  readonly maxTokens: number;
+  readonly contextTokens: number;
+  /** What sets it, for the error of a prompt that does not fit. */
+  readonly contextFrom?: string;
+  /** Names the episode to the sampler's caches. */
+  readonly name: string;
+  /** What the episode's sampling seeds are mixed from. */
+  readonly seed: readonly (number | string)[];
+};
+
+export type Asked = {
+  /** The whole conversation, as the program sees it. */
+  readonly messages: readonly Message[];
+  /** What the template reads beside them: tools above all. They belong to the conversation. */
+  readonly variables?: JsonObject;
+};
+
+/** How an answer is sampled. Temperature and seed are the episode's. */
+export type AnswerParams = Pick<
+  SamplingParams,
+  "stopIds" | "stopStrings" | "topLogprobs" | "topK" | "topP" | "minP"
+> & {
+  readonly maxTokens?: number;
+  /** How many answers; default 1. */
+  readonly count?: number;
+  /** What a client is told that the model said; default: all of the text. */
+  readonly read?: (ids: Int32Array, stopReason: StopReason) => Said;
+  /** The ids are context and carry no loss: they were not drawn from the plain policy. */
+  readonly untrained?: boolean;
+  readonly signal: AbortSignal;
+  readonly onToken?: (choice: number, ...token: Parameters<OnToken>) => void;
+  readonly onSeen?: () => void;
+};
+
+/** One answer of the episode, in the order they were completed. */
+export type ConversationTurn = {
+  readonly conversation: number;
+  /** The messages that this answer was the first to see. */
+  readonly given: readonly Message[];
+  readonly text: string;
+  readonly offsets: Int32Array;
+  readonly said: Said;
+  readonly stopReason: StopReason;
+  readonly trained: boolean;
+};
+
+/** Where a conversation came from: it shares the first `at` messages of `parent`. */
+export type Branch = { readonly parent?: number; readonly at: number; readonly turns: readonly number[] };
+
+/** What stands in a ledger, message by message. `end`: the ids after an answer. */
+type Entry = { readonly key: string; readonly end?: number };
+
+type Conversation = {
+  readonly id: number;
+  readonly sequence: string;
+  readonly header: string;
+  readonly ledger: TokenLedger;
+  readonly entries: Entry[];
+  readonly parent?: number;
+  readonly at: number;
+  readonly turns: number[];
+  busy: boolean;
+};
+
+/** What a request shares with a conversation: so many messages, and the ids up to the last answer among them. */
+type Shared = { readonly of: Conversation; readonly messages: number; readonly answer: number };
+
+/** Far more than an episode opens; a program that forks without end must not fill the memory. */
+const MAX_CONVERSATIONS = 1024;
+
+export class Conversations {
+  readonly #options: ConversationOptions;
+  readonly #limits: LedgerLimits;
+  readonly #all: Conversation[] = [];
+  readonly #turns: ConversationTurn[] = [];
+  /** How often a prompt was sampled from, by its digest: seeds follow from what is asked and not from who came first. */
+  readonly #asked = new Map<string, number>();
+
+  constructor(options: ConversationOptions) {
+    this.#options = options;
+    const { imageToken, visionIds } = options.model;
+    this.#limits = { imageToken, visionIds, contextTokens: options.contextTokens };
+  }
+
+  get turns(): readonly ConversationTurn[] {
+    return this.#turns;
+  }
+
+  branches(): Branch[] {
+    return this.#all.map(({ parent, at, turns }) => ({ ...(parent !== undefined && { parent }), at, turns }));
+  }
+
+  /** One for each conversation in which something was sampled, in the order they were opened. */
+  sequences(): Sequence[] {
+    return this.#all.filter(({ ledger }) => ledger.hasReplies).map(({ ledger }) => ledger.sequence());
+  }
+
+  /** Finds where a request goes on and renders what is new. Sample from it, or release it. */
+  async open({ messages: asked, variables = {} }: Asked): Promise<OpenAnswer> {
+    const messages = joinTurns(asked);
+    const last = messages.at(-1);
+    if (last === undefined) throw new DataError("A request needs at least one message.");
+    if (last.role === "assistant") {
+      throw new DataError(
+        "The last message is the assistant's own, and a trained model always begins its turn: end the request with a message of the user or a tool.",
+      );
+    }
+    const header = canonicalJson(variables);
+    const keys = messages.map((message) => ({
+      given: givenKey(message),
+      said: message.role === "assistant" ? saidKey(saidBy(message)) : undefined,
+    }));
+    const shared = this.#all.filter((one) => one.header === header).map((one) => sharedWith(one, keys));
+    const goesOn = longest(shared.filter(({ of, messages: count }) => !of.busy && count === of.entries.length));
+    const found = goesOn ?? longest(shared.filter(({ answer }) => answer >= 0));
+    const from = found && { ...found, extends: found === goesOn };
+    if (from?.extends) from.of.busy = true;
+    else if (this.#all.length >= MAX_CONVERSATIONS) {
+      throw new DataError(`The episode has ${MAX_CONVERSATIONS} conversations already, which is the most.`);
+    }
+    try {
+      return await this.#render(messages, keys, header, variables, from, longest(shared));
+    } catch (error) {
+      if (from?.extends) from.of.busy = false;
+      throw error;
+    }
+  }
+
+  async #render(
+    messages: readonly Message[],
+    keys: readonly MessageKeys[],
+    header: string,
+    variables: JsonObject,
+    from: (Shared & { readonly extends: boolean }) | undefined,
+    near: Shared | undefined,
+  ): Promise<OpenAnswer> {
+    const { model } = this.#options;
+    const { renderer } = model;
+    if (from === undefined) {
+      const given = await renderer.prompt(messages, { variables });
+      const parent = near && near.messages > 0 ? { parent: near.of.id, at: near.messages } : { at: 0 };
+      return this.#opened({ given, header, messages, first: 0, closes: false, prefix: undefined, keys, ...parent });
+    }
+    const answer = from.extends ? lastAnswer(from.of) : from.answer;
+    const end = (from.of.entries[answer] as Entry).end as number;
+    const given = await renderer.delta(messages.slice(answer + 1), { ended: true });
+    const prefix = from.of.ledger.span(0, end);
+    const closes = prefix.ids.at(-1) !== renderer.endOfTurn;
+    const parent = { parent: from.of.id, at: from.messages };
+    return this.#opened({
+      ...{ given, header, messages, first: answer + 1, closes, prefix, keys },
+      ...(from.extends ? { extended: from.of, at: 0 } : parent),
+    });
+  }
+
+  #opened(plan: Plan): OpenAnswer {
+    const { model, contextTokens, contextFrom = "the model's own limit" } = this.#options;
+    const { endOfTurn } = model.renderer;
+    const before = plan.prefix?.ids.length ?? 0;
+    const start = before + (plan.closes ? 1 : 0);
+    const length = start + plan.given.ids.length;
+    // An answer of one id must fit too.
+    if (length >= contextTokens) {
+      if (this.#turns.length > 0) {
+        throw new OutOfTokens(
+          `This request has ${length} tokens, and the context has ${contextTokens}: there is no room for an answer.`,
+        );
+      }
+      throw new PromptTooLong(
+        `The first prompt has ${length} tokens, and the context has ${contextTokens} (${contextFrom}): there is no room for a reply. ` +
+          "Raise the limit, send smaller images, or write a shorter prompt.",
+      );
+    }
+    const ids = new Int32Array(length);
+    if (plan.prefix !== undefined) ids.set(plan.prefix.ids);
+    if (plan.closes) ids[before] = endOfTurn;
+    ids.set(plan.given.ids, start);
+    const images = [
+      ...(plan.prefix?.images ?? []),
+      ...plan.given.images.map((span) => ({ ...span, start: start + span.start })),
+    ];
+    const prompt = { ids, images };
+    let over = false;
+    const release = () => {
+      if (!over && plan.extended !== undefined) plan.extended.busy = false;
+      over = true;
+    };
+    return {
+      prompt,
+      release,
+      sample: async (params) => {
+        if (over) throw new DataError("This request was answered or given up.");
+        try {
+          return await this.#sample(plan, prompt, params);
+        } finally {
+          release();
+        }
+      },
+    };
+  }
+
+  async #sample(plan: Plan, prompt: ModelInput, params: AnswerParams): Promise<Sample[]> {
+    const { model, sampler, temperature, maxTokens, contextTokens, seed, name } = this.#options;
+    const { count = 1, read, untrained = false, signal, onToken, onSeen, ...sampling } = params;
+    const digest = digestOf(prompt);
+    const times = this.#asked.get(digest) ?? 0;
+    this.#asked.set(digest, times + count);
+    const room = contextTokens - prompt.ids.length;
+    const homes = Array.from({ length: count }, (_, choice) => ({
+      choice,
+      sequence: choice === 0 && plan.extended !== undefined ? plan.extended.sequence : `${name}~${sequencesMade++}`,
+    }));
+    const release = (which: typeof homes) => {
+      for (const { sequence } of which) if (sequence !== plan.extended?.sequence) sampler.release(sequence);
+    };
+    let samples: Sample[];
+    try {
+      samples = await Promise.all(
+        homes.map(({ choice, sequence }) =>
+          sampler.sample(
+            prompt,
+            {
+              ...sampling,
+              temperature,
+              maxTokens: Math.min(maxTokens, params.maxTokens ?? maxTokens, room),
+              seed: mixSeed(...seed, digest, times + choice),
+              stopIds: [...new Set([...model.generation.eos, ...(sampling.stopIds ?? [])])],
+            },
+            {
+              sequence,
+              signal,
+              ...(onSeen && choice === 0 && { onSeen }),
+              ...(onToken && { onToken: (...token) => onToken(choice, ...token) }),
+            },
+          ),
+        ),
+      );
+      signal.throwIfAborted();
+    } catch (error) {
+      release(homes);
+      throw error;
+    }
+    let first = plan.extended;
+    for (const { choice, sequence } of homes) {
+      const home = choice === 0 && first !== undefined ? first : this.#fork(plan, sequence, first);
+      first ??= home;
+      this.#commit(plan, home, samples[choice] as Sample, untrained, read);
+    }
+    return samples;
+  }
+
+  /** Writes an answer to the ledger that it belongs to. */
+  #commit(plan: Plan, home: Conversation, sample: Sample, untrained: boolean, read: AnswerParams["read"]): void {
+    const { renderer } = this.#options.model;
+    const turn = this.#turns.length;
+    if (plan.closes) home.ledger.force(renderer.endOfTurn);
+    home.ledger.give(plan.given);
+    if (untrained) home.ledger.give({ ids: sample.ids, images: [] });
+    else home.ledger.sample(sample, turn);
+    const { text, offsets } = renderer.decode(sample.ids);
+    const said = read?.(sample.ids, sample.stopReason) ?? { text, calls: [] };
+    for (const key of plan.keys.slice(plan.first)) home.entries.push({ key: key.given });
+    home.entries.push({ key: saidKey(said), end: home.ledger.length });
+    home.turns.push(turn);
+    this.#turns.push({
+      conversation: home.id,
+      given: plan.messages.slice(plan.first),
+      ...{ text, offsets, said, stopReason: sample.stopReason, trained: !untrained },
+    });
+  }
+
+  #fork(plan: Plan, sequence: string, sibling: Conversation | undefined): Conversation {
+    const ledger = new TokenLedger(this.#limits);
+    if (plan.prefix !== undefined) ledger.give(plan.prefix);
+    const parent = sibling?.id ?? plan.parent;
+    const source = plan.prefix === undefined || parent === undefined ? undefined : this.#all[parent];
+    const made: Conversation = {
+      ...{ id: this.#all.length, sequence, header: plan.header, ledger, turns: [], busy: false },
+      entries: source?.entries.slice(0, plan.first) ?? [],
+      ...(parent !== undefined && { parent }),
+      at: sibling === undefined ? plan.at : plan.keys.length,
+    };
+    this.#all.push(made);
+    return made;
+  }
+
+  /** The episode is over: caches may go. */
+  close(): void {
+    for (const { sequence } of this.#all) this.#options.sampler.release(sequence);
+  }
+}
+
+/** A request that found its place. */
+export type OpenAnswer = {
+  readonly prompt: ModelInput;
+  /** The samples, one for each answer, once their ledgers have them. */
+  sample(params: AnswerParams): Promise<Sample[]>;
+  /** Gives up; nothing was written. */
+  release(): void;
+};
+
+type MessageKeys = { readonly given: string; readonly said: string | undefined };
+
+type Plan = {
+  /** The messages of the request, and the first that is not in `prefix`. */
+  readonly messages: readonly Message[];
+  readonly keys: readonly MessageKeys[];
+  readonly first: number;
+  readonly header: string;
+  readonly given: ModelInput;
+  /** The end of the last answer has to be forced. */
+  readonly closes: boolean;
+  /** The ids of what is shared; undefined: nothing is. */
+  readonly prefix: ReturnType<TokenLedger["span"]> | undefined;
+  readonly extended?: Conversation;
+  readonly parent?: number;
+  readonly at: number;
+};
+
+/** Names a sampler's caches. */
+let sequencesMade = 0;
+
+function sharedWith(of: Conversation, keys: readonly MessageKeys[]): Shared {
+  let messages = 0;
+  let answer = -1;
+  for (const [i, entry] of of.entries.entries()) {
+    const key = keys[i];
+    // The last message is to be answered; it can't be an answer.
+    if (key === undefined || (entry.end === undefined ? key.given : key.said) !== entry.key) break;
+    messages = i + 1;
+    if (entry.end !== undefined) answer = i;
+  }
+  return { of, messages, answer };
+}
+
+/** The first of those that share most. */
+function longest(shared: readonly Shared[]): Shared | undefined {
+  return shared.reduce<Shared | undefined>(
+    (best, one) => (best === undefined || rank(one) > rank(best) ? one : best),
+    undefined,
+  );
+}
+
+const rank = ({ answer, messages }: Shared) => (answer + 1) * 1e6 + messages;
+
+function lastAnswer({ entries }: Conversation): number {
+  return entries.findLastIndex(({ end }) => end !== undefined);
+}
+
+function digestOf({ ids, images }: ModelInput): string {
+  const hash = createHash("sha256").update(ids);
+  for (const { image } of images) hash.update(image.hash);
+  return hash.digest("base64");
+}
