@@ -79,7 +79,7 @@ describe("a request goes on with its conversation, and the sampled ids stay,", (
     expect(two.prompt.ids.slice(0, before)).toEqual(one.prompt.ids);
     expect(two.prompt.ids.slice(before, before + sampled.length)).toEqual(sampled);
     expect(sequence?.ids.filter((_, i) => sequence.sampled[i] === 1)).toEqual(
-      Int32Array.from([...sampled, ...(two.samples[0]?.ids as Int32Array)]),
+      Int32Array.from([...sampled, ...(two.samples[0]?.ids ?? [])]),
     );
     expect(sequence?.images.map(({ image }) => image.hash)).toEqual([frame(10).hash, frame(90).hash]);
   });
