@@ -58,6 +58,8 @@ export type EnvDefinition<S extends OptionsSchema = OptionsSchema> = {
    * `{ records, env }` names its file in the option `data`.
    */
   rows?(options: z.output<S>): Awaitable<number | undefined>;
+  /** Its environments have a `driver`. They run on the main thread, whatever `workers` says. */
+  readonly drives?: boolean;
   /** The same definition, its own paths starting at this folder: that of the file it was loaded from, which messages name. */
   from?(folder: string, file: string): EnvDefinition;
 };
@@ -86,7 +88,10 @@ const WORLD_FIELDS = {
   view: true,
   needs: true,
 } as const satisfies Record<keyof WorldDefinition, true>;
-const ENV_FIELDS = { ...COMMON, rows: true, from: true } as const satisfies Record<keyof EnvDefinition, true>;
+const ENV_FIELDS = { ...COMMON, rows: true, drives: true, from: true } as const satisfies Record<
+  keyof EnvDefinition,
+  true
+>;
 
 /** Throws unless a definition has an id and no field that nobody reads: a misspelt one would be its default, silently. */
 export function checkDefinition(maker: string, input: object, known: readonly string[]): void {

@@ -78,7 +78,63 @@ export interface Env {
   /** What a built-in agent replies now. Null: it has nothing to say in this state. Undefined: there is no such agent. */
   builtinReply?(agent: BuiltinAgent, seed: number): Awaitable<string | null | undefined>;
   close?(): Awaitable<void>;
+  /** A program that brings its own loop and asks the model itself, through an endpoint. `reset` and `step` are then not called. */
+  readonly driver?: Driver | undefined;
 }
+
+/** An answer that a program got. */
+export type AgentTurn = {
+  /** Conversations of an episode count from 0. */
+  readonly conversation: number;
+  /** The messages that were new to the conversation. */
+  readonly messages: readonly Message[];
+  /** All that the model said, calls included, and the calls that were read from it. */
+  readonly reply: string;
+  readonly calls: readonly { readonly name: string; readonly arguments: string }[];
+};
+
+/** How a program reaches the model of its episode, and those who watch it. */
+export type Line = {
+  readonly seed: number;
+  /** The episode's own address; `POST` a reward to it. */
+  readonly url: string;
+  /** `url` with `/v1`: what OpenAI's clients take. Anthropic's take `url`. */
+  readonly baseURL: string;
+  readonly apiKey: string;
+  /** Aborted when the episode's time is over, or nobody wants it any more. */
+  readonly signal: AbortSignal;
+  /** Keeps a line that the program printed, for viewers. */
+  log(line: string): void;
+  /** The reward that was posted; undefined: none yet. */
+  posted(): Json | undefined;
+  turns(): readonly AgentTurn[];
+};
+
+/** A part of what a program earned: for all of the episode, or for one of its conversations, where its last answer is paid it. */
+export type EarnedPart = { readonly name: string; readonly value: number; readonly conversation?: number };
+/** What an episode of a program earned, and who said so: `run`, `post`, `output` or `reward`. */
+export type Earned = { readonly rewards: readonly EarnedPart[]; readonly success: boolean; readonly by: string };
+
+export interface Driver {
+  /** Whether the images that the program sends are shown in grey. */
+  readonly blindfold: boolean;
+  /** Runs the program to its end. Throws when it fails. */
+  drive(line: Line): Promise<Earned>;
+  /** Built-in agents that it brings along. */
+  readonly builtins: readonly BuiltinAgent[];
+  /** What one of them answers to a request; undefined: there is no such agent. */
+  reply?(agent: BuiltinAgent, asked: BuiltinAsked): Awaitable<string | undefined>;
+}
+
+/** A request that a built-in agent answers. */
+export type BuiltinAsked = {
+  /** The episode's. */
+  readonly seed: number;
+  /** The agent's own, for what it draws. */
+  readonly draw: number;
+  /** The whole conversation. */
+  readonly messages: readonly Message[];
+};
 
 /** The reward of a turn. */
 export function sumRewards(parts: readonly RewardPart[]): number {

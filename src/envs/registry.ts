@@ -144,6 +144,12 @@ export async function canBlindfold(name: string): Promise<boolean> {
   return definition.kind !== "env" || "blindfold" in definition.options.shape;
 }
 
+/** Whether its episodes are a program's, which brings its own loop. */
+export async function isDriven(name: string): Promise<boolean> {
+  const { definition } = await find(name);
+  return definition.kind === "env" && definition.drives === true;
+}
+
 /** How many episodes an environment has, where they are rows of data; undefined: every seed is one. */
 export async function envRows(name: string, options: Options = {}): Promise<number | undefined> {
   const { definition } = await find(name);

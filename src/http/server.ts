@@ -35,6 +35,8 @@ export type ListenOptions = {
   readonly uploads?: UploadOptions;
   /** What a WebSocket at this address talks to; throws for a request that may not have one. Absent: there are none. */
   readonly socket?: (request: HttpRequest) => () => Conversation;
+  /** The server and its connections do not keep the process alive. */
+  readonly background?: boolean;
 };
 
 export type HttpServer = {
@@ -71,6 +73,10 @@ export async function listen(options: ListenOptions): Promise<HttpServer> {
     server.once("error", (error: NodeJS.ErrnoException) => fail(refused(error, host, port)));
     server.listen(port, host, done);
   });
+  if (options.background) {
+    server.unref();
+    server.on("connection", (socket) => socket.unref());
+  }
   const bound = portOf(server);
   const shown = host === "0.0.0.0" || host === "::" ? hostname() : host;
   return {

@@ -14,6 +14,8 @@ import { mixSeed } from "../core/seed.ts";
 import type { Sampler, SamplingParams, StopReason } from "../engine/engine.ts";
 import type { Env } from "../envs/env.ts";
 import type { ChatModel } from "../model/chat.ts";
+import { Conversations } from "./conversations.ts";
+import type { Converser } from "./converse.ts";
 import { type LedgerLimits, TokenLedger } from "./ledger.ts";
 import type { Sequence } from "./trajectory.ts";
 
@@ -27,6 +29,8 @@ export interface Agent {
   /** Milliseconds of the last reply that went into its images. */
   readonly encodeMs?: number;
   readonly temperature?: number;
+  /** Who answers the requests of a program that brings its own loop; absent: this agent can't. */
+  converse?(): Converser;
   /** What was sampled, of agents that can be trained. */
   sequences?(): Sequence[];
   /** The episode is over. */
@@ -68,6 +72,8 @@ export type TokenAgentOptions = {
   readonly history?: number;
   /** For evaluation only: training rollouts sample the plain distribution. */
   readonly sampling?: Pick<SamplingParams, "topK" | "topP" | "minP" | "stopStrings">;
+  /** Where a program's request asks for top-k, top-p or min-p: it is refused (the default), or served and left out of training. */
+  readonly clientLimits?: "refuse" | "exclude";
 };
 
 /** Agents that sample from a model. */
@@ -101,6 +107,8 @@ class TokenAgent implements Agent {
   #ended = true;
   #stopReason: StopReason = "stop";
   #offsets: Int32Array = new Int32Array();
+  /** Of a program that brings its own loop. */
+  #conversations: Conversations | undefined;
 
   constructor(options: TokenAgentOptions, context: AgentContext) {
     this.#options = options;
@@ -164,12 +172,26 @@ class TokenAgent implements Agent {
     return text;
   }
 
+  converse(): Converser {
+    const { model, maxTokens, contextFrom, clientLimits = "refuse" } = this.#options;
+    const { seed, sibling, samplingSeed } = this.#context;
+    this.#conversations ??= new Conversations({
+      ...{ model, maxTokens, temperature: this.temperature, sampler: this.#sampler, name: this.#sequence },
+      contextTokens: this.#limits.contextTokens,
+      ...(contextFrom !== undefined && { contextFrom }),
+      seed: [samplingSeed, seed, sibling],
+    });
+    return { kind: "tokens", conversations: this.#conversations, model, maxTokens, clientLimits };
+  }
+
   sequences(): Sequence[] {
+    if (this.#conversations !== undefined) return this.#conversations.sequences();
     const ledgers = this.#options.turns === "split" ? this.#ledgers : [this.#whole];
     return ledgers.filter((ledger) => ledger.hasReplies).map((ledger) => ledger.sequence());
   }
 
   close(): void {
+    this.#conversations?.close();
     this.#sampler.release(this.#sequence);
   }
 

@@ -21,12 +21,25 @@ export async function builtinReply(env: Env, agent: BuiltinAgent, seed: number):
 export function builtinAgent(kind: BuiltinAgent): AgentFactory {
   return ({ env, seed, sibling, samplingSeed }) => {
     let turn = 0;
+    const absent = () => {
+      const how = kind === "oracle" ? "give its world solve(), or the environment builtinReply()" : "use a world";
+      return new ConfigError(`This environment has no ${kind} agent: ${how}.`);
+    };
     return {
+      converse: () => ({
+        kind: "text",
+        async answer({ messages }) {
+          const draw = mixSeed(kind, samplingSeed, seed, sibling, turn++);
+          const reply = await env.driver?.reply?.(kind, { seed, draw, messages });
+          // An empty answer is as near to stopping as a program allows.
+          if (reply === undefined && kind !== "stop") throw absent();
+          return { text: reply ?? "", cut: false };
+        },
+      }),
       async reply() {
         const reply = await builtinReply(env, kind, mixSeed(kind, samplingSeed, seed, sibling, turn++));
         if (reply !== undefined) return reply;
-        const how = kind === "oracle" ? "give its world solve(), or the environment builtinReply()" : "use a world";
-        throw new ConfigError(`This environment has no ${kind} agent: ${how}.`);
+        throw absent();
       },
     };
   };

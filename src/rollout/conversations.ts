@@ -57,6 +57,8 @@ export type AnswerParams = Pick<
   readonly signal: AbortSignal;
   readonly onToken?: (choice: number, ...token: Parameters<OnToken>) => void;
   readonly onSeen?: () => void;
+  /** Told at once when an answer is in its ledger: its place in `turns`. */
+  readonly onTurn?: (turn: number) => void;
 };
 
 /** One answer of the episode, in the order they were completed. */
@@ -228,7 +230,7 @@ export class Conversations {
 
   async #sample(plan: Plan, prompt: ModelInput, params: AnswerParams): Promise<Sample[]> {
     const { model, sampler, temperature, maxTokens, contextTokens, seed, name } = this.#options;
-    const { count = 1, read, untrained = false, signal, onToken, onSeen, ...sampling } = params;
+    const { count = 1, read, untrained = false, signal, onToken, onSeen, onTurn, ...sampling } = params;
     const digest = digestOf(prompt);
     const times = this.#asked.get(digest) ?? 0;
     this.#asked.set(digest, times + count);
@@ -268,16 +270,18 @@ export class Conversations {
       throw error;
     }
     let first = plan.extended;
-    for (const { choice, sequence } of homes) {
+    return homes.map(({ choice, sequence }) => {
       const home = choice === 0 && first !== undefined ? first : this.#fork(plan, sequence, first);
       first ??= home;
-      this.#commit(plan, home, samples[choice] as Sample, untrained, read);
-    }
-    return samples;
+      const sample = samples[choice] as Sample;
+      const turn = this.#commit(plan, home, sample, untrained, read);
+      onTurn?.(turn);
+      return sample;
+    });
   }
 
   /** Writes an answer to the ledger that it belongs to. */
-  #commit(plan: Plan, home: Conversation, sample: Sample, untrained: boolean, read: AnswerParams["read"]): void {
+  #commit(plan: Plan, home: Conversation, sample: Sample, untrained: boolean, read: AnswerParams["read"]): number {
     const { renderer } = this.#options.model;
     const turn = this.#turns.length;
     if (plan.closes) home.ledger.force(renderer.endOfTurn);
@@ -294,6 +298,7 @@ export class Conversations {
       given: plan.messages.slice(plan.first),
       ...{ text, offsets, said, stopReason: sample.stopReason, trained: !untrained },
     });
+    return turn;
   }
 
   #fork(plan: Plan, sequence: string, sibling: Conversation | undefined): Conversation {

@@ -7,7 +7,7 @@ import { ConfigError, EnvError, errorMessage } from "../core/errors.ts";
 import type { Message } from "../core/message.ts";
 import type { BuiltinAgent, Env, RewardPart, Step } from "../envs/env.ts";
 import { loadFile } from "../envs/load.ts";
-import { isRegistered, makeEnv } from "../envs/registry.ts";
+import { isDriven, isRegistered, makeEnv } from "../envs/registry.ts";
 import "../envs/index.ts";
 import { within } from "./deadline.ts";
 import { type EnvCall, type EnvReply, type EnvResult, type EnvSpec, unpackMessages, unpackStep } from "./env-wire.ts";
@@ -56,13 +56,14 @@ export class EnvHost {
     const same = this.#idle.findLastIndex((idle) => idle.key === key);
     const [found] = same >= 0 ? this.#idle.splice(same, 1) : [];
     if (found !== undefined) return found.env;
-    if (this.workers === "inline") {
+    if (this.workers === "inline" || (spec.module === undefined && (await isDriven(spec.id)))) {
       const oldest = this.#idle.length >= MAX_IDLE ? this.#idle.shift() : undefined;
       if (oldest !== undefined) this.discard(oldest.env);
       return InlineEnv.open(spec);
     }
-    const other = this.#idle.pop()?.env;
-    const env = other instanceof RemoteEnv ? other : new RemoteEnv(this.workers);
+    const idle = this.#idle.findLastIndex(({ env }) => env instanceof RemoteEnv);
+    const [other] = idle >= 0 ? this.#idle.splice(idle, 1) : [];
+    const env = other?.env instanceof RemoteEnv ? other.env : new RemoteEnv(this.workers);
     try {
       await within(() => env.open(spec), START_MS);
       return env;
@@ -123,6 +124,10 @@ class InlineEnv implements HostedEnv {
 
   truncate() {
     return this.#env.truncate?.() ?? [];
+  }
+
+  get driver() {
+    return this.#env.driver;
   }
 
   builtinReply(agent: BuiltinAgent, seed: number) {

@@ -76,9 +76,9 @@ export class TokenLedger {
     this.#forced.push(this.#append([id]));
   }
 
-  /** Appends what the model said: these ids, and only these, carry loss. */
+  /** Appends what the model said: these ids, and only these, carry loss, less those that a grammar's mask decided. */
   sample(sample: Sample, turn: number): void {
-    const { ids, logprobs, version, versions } = sample;
+    const { ids, logprobs, version, versions, masked } = sample;
     if (ids.length === 0) throw new EngineError("The sampler gave no ids; ask for at least one.");
     this.#checkRoom(ids.length);
     if (logprobs.length !== ids.length) {
@@ -104,6 +104,11 @@ export class TokenLedger {
     const start = this.#append(ids);
     this.#sampled.fill(1, start, this.#length);
     this.#logprobs.set(logprobs, start);
+    masked?.forEach((flag, i) => {
+      if (flag === 0) return;
+      this.#sampled[start + i] = 0;
+      this.#logprobs[start + i] = 0;
+    });
     if (versions === undefined) this.#versions.fill(version, start, this.#length);
     else this.#versions.set(versions, start);
     this.#replies.push({ turn, start, end: this.#length });

@@ -186,6 +186,10 @@ async function hasAgent(
 ): Promise<boolean> {
   for (const seed of seeds.slice(0, 8)) {
     const env = await host.acquire(spec);
+    if (env.driver !== undefined) {
+      host.release(env);
+      return env.driver.builtins.includes(kind);
+    }
     try {
       await within(() => env.reset(seed), stepTimeoutMs);
     } catch {

@@ -71,6 +71,13 @@ export type Trajectory = {
   readonly fault?: { readonly reply?: string; readonly stack?: string; readonly lost?: boolean };
   /** Where there was a judge: how long it took, and why it paid nothing if it failed. */
   readonly judge?: { readonly ms: number; readonly error?: string };
+  /** Of a program that brought its own loop: the last lines it printed, who said its reward, and how its conversations branch. */
+  readonly program?: {
+    readonly log: readonly string[];
+    readonly paidBy?: string;
+    /** Conversation i shares the first `at` messages of `parent`; `turns` are its answers. */
+    readonly branches?: readonly { readonly parent?: number; readonly at: number; readonly turns: readonly number[] }[];
+  };
   /** Retries on fresh environments before this one. */
   readonly retries: number;
 };

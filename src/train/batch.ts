@@ -13,14 +13,14 @@ export function rowsOf(trajectory: Trajectory): TokenRow[] {
   return trajectory.sequences.map((sequence, order) => {
     const turns = new Int32Array(sequence.ids.length).fill(-1);
     const rewards = new Float32Array(sequence.ids.length);
-    for (const { turn, start, end } of trained(sequence, order, trajectory)) {
+    for (const { turn, start, end } of trained(sequence)) {
       turns.fill(turn, start, end);
       const { rewards: parts, offsets } = trajectory.turns[turn] as Trajectory["turns"][number];
       const count = lastSampled(sequence, start, end) + 1 - start;
       // Parts of one token are added as doubles and rounded once, so that equal rewards stay equal.
       const paid = new Map<number, number>();
       for (const { value, span } of parts) {
-        const at = start + spanToToken(span, offsets, count);
+        const at = sampledAt(sequence, start, start + spanToToken(span, offsets, count));
         paid.set(at, (paid.get(at) ?? 0) + value);
       }
       for (const [at, value] of paid) rewards[at] = value;
@@ -54,10 +54,15 @@ function lastSampled(sequence: Sequence, start: number, end: number): number {
   return last;
 }
 
-/** The replies whose ids carry loss in this sequence: with split turns, earlier replies are only context. */
-function trained(sequence: Sequence, order: number, trajectory: Trajectory) {
-  const split = trajectory.sequences.length > 1;
-  return sequence.replies.filter(({ turn, start }) => (!split || turn === order) && sequence.sampled[start] === 1);
+/** Where a part that falls on an id without loss (a grammar chose it) is paid: on the last before it that has some, or the first after. */
+function sampledAt({ sampled }: Sequence, start: number, at: number): number {
+  for (let i = at; i >= start; i--) if (sampled[i] === 1) return i;
+  return sampled.indexOf(1, at);
+}
+
+/** The replies of which an id carries loss in this sequence. Earlier replies that it only copies are context. */
+function trained({ replies, sampled }: Sequence) {
+  return replies.filter(({ start, end }) => sampled.subarray(start, end).includes(1));
 }
 
 export type DatumNumbers = {
