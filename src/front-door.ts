@@ -9,6 +9,7 @@ export {
   type Action,
   act,
   bare,
+  defineAgent,
   defineEnv,
   definePage,
   defineTask,

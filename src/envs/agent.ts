@@ -162,10 +162,7 @@ class AgentDriver<T> implements Driver {
     this.#taskOf = taskOf;
     this.blindfold = blindfold;
     this.#label = label;
-    this.builtins = [
-      ...(agent.oracle === undefined ? [] : (["oracle"] as const)),
-      ...(agent.random === undefined ? [] : (["random"] as const)),
-    ];
+    this.builtins = builtinsOf(agent);
   }
 
   async drive({ seed, baseURL, apiKey, signal, turns, posted }: Line): Promise<Earned> {
@@ -184,13 +181,28 @@ class AgentDriver<T> implements Driver {
     return readEarned(output, "run", `${where}: run()`);
   }
 
-  async reply(kind: BuiltinAgent, { seed, draw, messages }: BuiltinAsked): Promise<string | undefined> {
-    const answers = kind === "oracle" ? this.#agent.oracle : kind === "stop" ? undefined : this.#agent.random;
-    if (answers === undefined) return undefined;
-    const task = await this.#taskOf(seed);
-    const turn = messages.filter(({ role }) => role === "assistant").length;
-    return writeAnswer(await answers.call(this.#agent, { task, seed, messages, turn, random: new NumpyRandom(draw) }));
+  async reply(kind: BuiltinAgent, asked: BuiltinAsked): Promise<string | undefined> {
+    return oracleReply(this.#agent, kind, await this.#taskOf(asked.seed), asked);
   }
+}
+
+/** Who answers in the model's place. */
+export type Oracles<T = Json> = Pick<AgentInput<T>, "oracle" | "random">;
+
+export function builtinsOf<T>({ oracle, random }: Oracles<T>): BuiltinAgent[] {
+  return [...(oracle ? (["oracle"] as const) : []), ...(random ? (["random"] as const) : [])];
+}
+
+export async function oracleReply<T>(
+  oracles: Oracles<T>,
+  kind: BuiltinAgent,
+  task: T,
+  { seed, draw, messages }: BuiltinAsked,
+): Promise<string | undefined> {
+  const answers = kind === "oracle" ? oracles.oracle : kind === "stop" ? undefined : oracles.random;
+  if (answers === undefined) return undefined;
+  const turn = messages.filter(({ role }) => role === "assistant").length;
+  return writeAnswer(await answers.call(oracles, { task, seed, messages, turn, random: new NumpyRandom(draw) }));
 }
 
 /** As the chat templates of the Qwen family write calls. */

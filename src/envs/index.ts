@@ -4,6 +4,14 @@ import { remote } from "./remote.ts";
 
 export { z } from "zod";
 export { type Action, type ActionSpec, type ArgSpec, act, bare, stopAction } from "./action.ts";
+export {
+  type AgentEpisode,
+  type AgentInput,
+  type AgentOutcome,
+  defineAgent,
+  type OracleAnswer,
+  type OracleRequest,
+} from "./agent.ts";
 export { type Accepted, acceptAction, actionText, type Draws, sampleAction, shorthandLabels } from "./args.ts";
 export { AtifWriter, readAtif } from "./atif.ts";
 export {
@@ -27,9 +35,14 @@ export {
   readDemos,
 } from "./demos.ts";
 export {
+  type AgentTurn,
   type BuiltinAgent,
   type Claim,
+  type Driver,
+  type Earned,
+  type EarnedPart,
   type Env,
+  type Line,
   playedWords,
   type RewardPart,
   type Step,
@@ -41,6 +54,7 @@ export { isPath } from "./load.ts";
 export type { McpServer } from "./mcp.ts";
 export type { Box, Direction, KeyName, Move, PageActionName, Viewport } from "./pages/actions.ts";
 export { definePage, type PageInput, type PageSpec, type PageView } from "./pages/spec.ts";
+export type { Program } from "./program.ts";
 export { type PromptRecord, readRecords, writeRecords } from "./prompt-records.ts";
 export type { FormatReward, ParsedReply, Protocol, Section, Span } from "./protocol.ts";
 export { makeProtocol, type ProtocolName, protocolNames, protocolOptions } from "./protocols/index.ts";
@@ -64,6 +78,7 @@ export {
   register,
 } from "./registry.ts";
 export { HttpEnv } from "./remote.ts";
+export type { Reward } from "./reward.ts";
 export { type Row, readRows } from "./rows.ts";
 export type { Source } from "./sources.ts";
 export { defineTask, rowAt, TaskEnv, type TaskInput, type TaskSettings, type Verdict } from "./task.ts";

@@ -8,6 +8,7 @@ import { ConfigError, DataError } from "../core/errors.ts";
 import { canonicalJson } from "../core/json.ts";
 import { isPath } from "./load.ts";
 import { readPlan } from "./plans.ts";
+import { type Program, registerProgram } from "./program.ts";
 import { envRows, type Options } from "./registry.ts";
 import { readRows } from "./rows.ts";
 import { parseTicket } from "./tickets.ts";
@@ -17,7 +18,8 @@ export type Source =
   | { readonly env: string; readonly options?: Options; readonly weight?: number }
   | { readonly tickets: string; readonly weight?: number }
   | { readonly records: string; readonly env: string; readonly options?: Options; readonly weight?: number }
-  | { readonly plan: string; readonly weight?: number };
+  | { readonly plan: string; readonly weight?: number }
+  | { readonly program: Program; readonly weight?: number };
 
 export type EnvRef = { readonly env: string; readonly options: Options };
 
@@ -47,6 +49,10 @@ export async function openSource(source: Source): Promise<OpenSource> {
     return { kind: "tickets", weight, ...(await named(source.tickets, await readTicketRows(source.tickets))) };
   }
   if ("plan" in source) return { kind: "plan", weight, ...(await named(source.plan, await readPlan(source.plan))) };
+  if ("program" in source) {
+    const ref = { env: registerProgram(source.program), options: {} };
+    return { kind: "env", weight, ...dataRows(ref, (await envRows(ref.env)) ?? 0, source.program.tasks) };
+  }
   if ("records" in source) {
     const { env, records } = source;
     const options = { ...source.options, data: resolve(records) };

@@ -7,13 +7,13 @@
 import { DataError } from "../core/errors.ts";
 import { isJsonObject, type Json } from "../core/json.ts";
 import { text, user } from "../core/message.ts";
+import { Permits } from "../core/permits.ts";
 import type { RewardPart } from "../envs/env.ts";
 import { type Options, worldModelOf } from "../envs/registry.ts";
 import type { Fact } from "../envs/world.ts";
 import { worthOf } from "../envs/world-model/score.ts";
 import type { WorldModelPay } from "../envs/world-model/scorer.ts";
 import { type Place, type Placed, placedOf, type View } from "../envs/world-model/view.ts";
-import { Permits } from "../rollout/groups.ts";
 import type { Judge } from "../rollout/judge.ts";
 import type { Turn } from "../rollout/trajectory.ts";
 import { type EvalModel, type ModelOptions, openModel } from "./models.ts";

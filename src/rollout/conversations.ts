@@ -52,6 +52,8 @@ export type AnswerParams = Pick<
   readonly count?: number;
   /** What a client is told that the model said; default: all of the text. */
   readonly read?: (ids: Int32Array, stopReason: StopReason) => Said;
+  /** What is said instead of sampling: a demonstration's reply. */
+  readonly recited?: Int32Array;
   /** The ids are context and carry no loss: they were not drawn from the plain policy. */
   readonly untrained?: boolean;
   readonly signal: AbortSignal;
@@ -230,7 +232,7 @@ export class Conversations {
 
   async #sample(plan: Plan, prompt: ModelInput, params: AnswerParams): Promise<Sample[]> {
     const { model, sampler, temperature, maxTokens, contextTokens, seed, name } = this.#options;
-    const { count = 1, read, untrained = false, signal, onToken, onSeen, onTurn, ...sampling } = params;
+    const { count = 1, read, recited, untrained = false, signal, onToken, onSeen, onTurn, ...sampling } = params;
     const digest = digestOf(prompt);
     const times = this.#asked.get(digest) ?? 0;
     this.#asked.set(digest, times + count);
@@ -246,22 +248,24 @@ export class Conversations {
     try {
       samples = await Promise.all(
         homes.map(({ choice, sequence }) =>
-          sampler.sample(
-            prompt,
-            {
-              ...sampling,
-              temperature,
-              maxTokens: Math.min(maxTokens, params.maxTokens ?? maxTokens, room),
-              seed: mixSeed(...seed, digest, times + choice),
-              stopIds: [...new Set([...model.generation.eos, ...(sampling.stopIds ?? [])])],
-            },
-            {
-              sequence,
-              signal,
-              ...(onSeen && choice === 0 && { onSeen }),
-              ...(onToken && { onToken: (...token) => onToken(choice, ...token) }),
-            },
-          ),
+          recited !== undefined
+            ? recite(recited, room)
+            : sampler.sample(
+                prompt,
+                {
+                  ...sampling,
+                  temperature,
+                  maxTokens: Math.min(maxTokens, params.maxTokens ?? maxTokens, room),
+                  seed: mixSeed(...seed, digest, times + choice),
+                  stopIds: [...new Set([...model.generation.eos, ...(sampling.stopIds ?? [])])],
+                },
+                {
+                  sequence,
+                  signal,
+                  ...(onSeen && choice === 0 && { onSeen }),
+                  ...(onToken && { onToken: (...token) => onToken(choice, ...token) }),
+                },
+              ),
         ),
       );
       signal.throwIfAborted();
@@ -348,6 +352,15 @@ type Plan = {
   readonly parent?: number;
   readonly at: number;
 };
+
+function recite(ids: Int32Array, room: number): Sample {
+  if (ids.length > room) {
+    throw new OutOfTokens(
+      `A demonstrated reply has ${ids.length} tokens, and there is room for ${room}: raise sampling.contextTokens.`,
+    );
+  }
+  return { ids, logprobs: new Float32Array(ids.length), stopReason: "stop", version: 0 };
+}
 
 /** Names a sampler's caches. */
 let sequencesMade = 0;

@@ -15,6 +15,8 @@ export type TokenConverser = {
   readonly model: ChatModel;
   readonly maxTokens: number;
   readonly clientLimits: "refuse" | "exclude";
+  /** Says what a demonstration replies; absent: the model is sampled. */
+  readonly recite?: (messages: readonly Message[]) => Promise<Int32Array>;
 };
 
 export type TextAsked = {

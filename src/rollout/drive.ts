@@ -9,7 +9,7 @@ import { EngineLost } from "../engine/errors.ts";
 import type { Driver, Earned, EarnedPart, RewardPart } from "../envs/env.ts";
 import { readEarned } from "../envs/reward.ts";
 import { stackAtUser } from "../run/failures.ts";
-import { episodeSignal, TimedOut, within } from "./deadline.ts";
+import { episodeSignal, within } from "./deadline.ts";
 import { sharedDoor } from "./door.ts";
 import type { EpisodeRequest } from "./episode.ts";
 import { EpisodeLine, type LineTurn, noRequests } from "./line.ts";
@@ -85,7 +85,7 @@ async function play(
     const stack = stackAtUser(error);
     const said = line.log.slice(-5).map((text) => `\n  ${text}`);
     return {
-      end: error instanceof TimedOut ? "env_timeout" : "env_error",
+      end: error instanceof Error && error.name === "TimedOut" ? "env_timeout" : "env_error",
       error: `The agent failed after ${line.turns.length} answers: ${errorMessage(error)}${said.join("")}`,
       fault: { ...(stack !== undefined && { stack }) },
     };

@@ -5,6 +5,7 @@
  * does not depend on concurrency.
  */
 import { ConfigError } from "../core/errors.ts";
+import { Permits } from "../core/permits.ts";
 import { expectListeners } from "../core/platform.ts";
 import { checkSeed } from "../core/seed.ts";
 import type { AgentFactory } from "./agents.ts";
@@ -232,30 +233,6 @@ function stoppable(outer?: AbortSignal): { signal: AbortSignal; stop: (reason: u
     stop: (reason) => controller.abort(reason),
     release: () => outer?.removeEventListener("abort", onAbort),
   };
-}
-
-/** A counting semaphore, first come, first served. */
-export class Permits {
-  #free: number;
-  readonly #waiting: (() => void)[] = [];
-
-  constructor(count: number) {
-    this.#free = count;
-  }
-
-  take(): Promise<void> {
-    if (this.#free > 0) {
-      this.#free -= 1;
-      return Promise.resolve();
-    }
-    return new Promise((resolve) => this.#waiting.push(resolve));
-  }
-
-  give(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#free += 1;
-    else next();
-  }
 }
 
 /** A queue that one reader waits on. */

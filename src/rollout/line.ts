@@ -184,7 +184,7 @@ export class EpisodeLine implements Face {
   }
 
   async #sample(
-    { conversations }: TokenConverser,
+    { conversations, recite }: TokenConverser,
     opened: OpenAnswer,
     reply: Reply,
     call: Call,
@@ -196,7 +196,9 @@ export class EpisodeLine implements Face {
     const asked = performance.now();
     let encodeMs = 0;
     const narrowed = params.topK !== undefined || params.topP !== undefined || params.minP !== undefined;
+    const recited = await recite?.(call.messages);
     const answered = await opened.sample({
+      ...(recited && { recited }),
       ...{ ...params, maxTokens, count: wanted.n, signal: call.signal, untrained: narrowed },
       read: (ids, stopReason) => {
         const said = choiceOf(call.asked, reply, generatedOf(ids, stopReason));

@@ -7,12 +7,14 @@ import { join } from "node:path";
 import { ConfigError } from "../core/errors.ts";
 import { nameOfEngine } from "../engine/registry.ts";
 import { canSlip, noSlip } from "../envs/demos.ts";
+import type { Env } from "../envs/env.ts";
 import { makeEnv } from "../envs/registry.ts";
 import { type EnvRef, envKey } from "../envs/sources.ts";
 import { parseConfig } from "../model/config.ts";
 import { readJson } from "../model/files.ts";
 import { requireModel } from "../model/find.ts";
 import { modelSize } from "../model/size.ts";
+import { noOracle } from "../rollout/demonstrator.ts";
 import { checkDemos, openData, type RunData } from "./data.ts";
 import { checkUpload } from "./hub.ts";
 import type { Recipe } from "./recipe.ts";
@@ -52,9 +54,18 @@ function envsOf({ train, warm, evaluation }: RunData): Map<string, EnvRef> {
 }
 
 async function tryEnv({ env, options }: EnvRef, needsOracle: boolean, noisy: boolean): Promise<void> {
-  const made = await makeEnv(env, options);
+  const made: Env = await makeEnv(env, options);
   try {
     if (!needsOracle) return;
+    if (made.driver !== undefined) {
+      if (!made.driver.builtins.includes("oracle")) throw new ConfigError(noOracle(env));
+      if (noisy && !made.driver.builtins.includes("random")) {
+        throw new ConfigError(
+          `${env}: warmStart.noise plays wrong answers now and then, and this agent has none: give it random(request), or leave warmStart.noise at 0.`,
+        );
+      }
+      return;
+    }
     await made.reset(0);
     if ((await made.builtinReply?.("oracle", 0)) === undefined) {
       throw new ConfigError(

@@ -5,6 +5,7 @@ import { makeEnv } from "../envs/registry.ts";
 import { envKey } from "../envs/sources.ts";
 import { WorldEnv } from "../envs/world-env.ts";
 import type { ChatModel } from "../model/chat.ts";
+import { demonstrate } from "../rollout/demonstrator.ts";
 import type { EnvSpec } from "../rollout/hosts.ts";
 import type { Sequence } from "../rollout/trajectory.ts";
 import { type SequenceLayout, sequencesOf } from "./sft.ts";
@@ -35,7 +36,15 @@ export class DemoPlayer implements Demos {
   async play(episodes: readonly DemoEpisode[]): Promise<Imitated[]> {
     const imitated: Imitated[] = [];
     for (const [i, { env, seed }] of episodes.entries()) {
-      const { demo, decisions } = await this.#playTaught(env.id, await this.#worldOf(env), seed, i < WATCHED);
+      const world = await this.#worldOf(env);
+      if (world.driver !== undefined) {
+        const { layout, noise } = this.#style;
+        const { contextTokens = this.#model.maxPositions } = layout;
+        const options = { contextTokens, noise: noise.probability };
+        imitated.push(...imitatedOf(await demonstrate(env.id, world, seed, this.#model, options)));
+        continue;
+      }
+      const { demo, decisions } = await this.#playTaught(env.id, world, seed, i < WATCHED);
       imitated.push(...imitatedOf(await sequencesOf(demo, this.#model, this.#style.layout), decisions));
       // The main thread also answers environments and the terminal.
       if (i % 8 === 7) await new Promise((resolve) => setImmediate(resolve));

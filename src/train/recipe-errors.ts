@@ -12,7 +12,8 @@ export type Wrong = {
   readonly overrides: Readonly<Record<string, unknown>>;
 };
 
-const SOURCES = "a source is { env, options }, { tickets }, { records, env } or { plan }, each with a weight";
+const SOURCES =
+  "a source is { env, options }, { tickets }, { records, env }, { plan } or { program }, each with a weight";
 
 export function recipeProblems(issues: readonly Issue[], wrong: Wrong): string[] {
   return issues.flatMap((issue) => problemsOf(issue, [], wrong));

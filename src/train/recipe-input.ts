@@ -82,6 +82,8 @@ export type RecipeInput = {
         topP?: number | undefined;
         /** For evaluation only. Training refuses it. */
         minP?: number | undefined;
+        /** Requests of agents that ask for top-k, top-p or min-p: refuse them, or answer and leave them out of training. Default: `"refuse"`. */
+        clientLimits?: "refuse" | "exclude" | undefined;
       }
     | undefined;
   /** One sequence per episode (`joined`), or one per turn (`split`). Default: `"joined"`. */
@@ -432,6 +434,27 @@ export type SourceInput =
   | {
       /** VAGEN seed plan, YAML or JSON. */
       plan: string;
+      /** Share of the episodes, relative to the other sources. Number, above 0. Default: `1`. */
+      weight?: number | undefined;
+    }
+  | {
+      /** Program that calls the model through an endpoint. */
+      program: {
+        /** The program and its arguments. */
+        command: string[];
+        /** File of tasks, JSON lines or Parquet. The seed of an episode is its row. */
+        tasks: string;
+        /** TypeScript file whose default export judges an episode. */
+        reward?: string | undefined;
+        /** Most processes at a time. By default as many as episodes. Integer, at least 1. */
+        concurrency?: number | undefined;
+        /** Most milliseconds for one episode. Integer, at least 1. Default: `600000`. */
+        timeoutMs?: number | undefined;
+        /** Where the program runs. By default the recipe's folder. */
+        folder?: string | undefined;
+        /** A process plays one episode after another. Default: `false`. */
+        persistent?: boolean | undefined;
+      };
       /** Share of the episodes, relative to the other sources. Number, above 0. Default: `1`. */
       weight?: number | undefined;
     };

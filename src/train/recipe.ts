@@ -9,6 +9,7 @@ import type { JsonObject } from "../core/json.ts";
 import { mergeSettings } from "../core/settings.ts";
 import { engineConfig } from "../engine/engine-config.ts";
 import { LABELS } from "../envs/demos.ts";
+import { programFields } from "../envs/program.ts";
 import { PRESET_NAMES } from "../model/presets.ts";
 import { modelShape } from "../model/shape.ts";
 import { JUDGE_TIMEOUT_MS, type Judge } from "../rollout/judge.ts";
@@ -82,6 +83,10 @@ const source = z
     }),
     z.strictObject({
       plan: z.string().describe("VAGEN seed plan, YAML or JSON."),
+      weight,
+    }),
+    z.strictObject({
+      program: z.strictObject(programFields).describe("Program that calls the model through an endpoint."),
       weight,
     }),
   ])
@@ -207,6 +212,12 @@ export const recipeSchema = z.strictObject({
       topK: z.int().optional().describe("For evaluation only. Training refuses it."),
       topP: z.number().optional().describe("For evaluation only. Training refuses it."),
       minP: z.number().optional().describe("For evaluation only. Training refuses it."),
+      clientLimits: z
+        .enum(["refuse", "exclude"])
+        .default("refuse")
+        .describe(
+          "Requests of agents that ask for top-k, top-p or min-p: refuse them, or answer and leave them out of training.",
+        ),
     })
     .prefault({})
     .describe("How replies are sampled."),

@@ -5,7 +5,7 @@
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { ConfigError } from "../core/errors.ts";
-import { isJsonObject } from "../core/json.ts";
+import { isJsonObject, type JsonObject } from "../core/json.ts";
 import { packageFolder } from "../core/package-folder.ts";
 import { didYouMean } from "../core/words.ts";
 import { isPath, loadFile } from "../envs/load.ts";
@@ -51,7 +51,8 @@ function withPathsFrom(folder: string, recipe: unknown): unknown {
   const source = (entry: unknown) => {
     if (!isJsonObject(entry)) return entry;
     const named = DATA_FIELDS.flatMap((field) => (field in entry ? [[field, absolute(entry[field])]] : []));
-    const { env } = entry;
+    const { env, program } = entry;
+    if (isJsonObject(program)) named.push(["program", programFrom(absolute, program)]);
     if (typeof env === "string" && isPath(env)) named.push(["env", absolute(env)]);
     return { ...entry, ...Object.fromEntries(named) };
   };
@@ -71,6 +72,13 @@ function withPathsFrom(folder: string, recipe: unknown): unknown {
     ...(warmStart !== undefined && { warmStart: part(warmStart) }),
     ...(evaluate !== undefined && { evaluate: part(evaluate) }),
   };
+}
+
+/** A program runs where the recipe is, unless it says where. */
+function programFrom(absolute: (value: unknown) => unknown, program: JsonObject): unknown {
+  const paths = ["tasks", "reward", "oracle", "folder"].filter((field) => field in program);
+  const folder = "command" in program ? { folder: absolute(".") } : {};
+  return { ...program, ...folder, ...Object.fromEntries(paths.map((field) => [field, absolute(program[field])])) };
 }
 
 /** The entries of a list changed, or of a part of one, whose names are numbers (`--set envs.0.env=./mine.ts`). */

@@ -381,10 +381,11 @@ export class Trainer {
 
   #agentOptions() {
     const { recipe } = this.#options;
-    const { maxTokens, contextTokens } = recipe.sampling;
+    const { maxTokens, contextTokens, clientLimits } = recipe.sampling;
     return {
       model: this.#model,
       maxTokens,
+      clientLimits,
       contextTokens: Math.min(contextTokens, this.#model.maxPositions),
       contextFrom: this.#isLowered
         ? `the limit of the engine's model or its server's max_model_len, below sampling.contextTokens, ${contextTokens}`
