@@ -35,7 +35,7 @@ export {
 export { evaluateModel } from "./evaluate/index.ts";
 export { Canvas, decodeImage, encodePng } from "./images/index.ts";
 export { createFolder } from "./model/folder.ts";
-export { type Judge, type Sequence, TokenLedger, type Trajectory } from "./rollout/index.ts";
+export { type Judge, TokenLedger, type Trajectory } from "./rollout/index.ts";
 export {
   defineRecipe,
   loadRecipe,

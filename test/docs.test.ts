@@ -18,8 +18,9 @@ const pages = [
 ].sort();
 const read = (page: string) => readFileSync(join(root, page), "utf8");
 
-/** test/gpu-page, serve-page and vllm-page run these; package.test.ts and readme.test.ts the README's. */
+/** test/agents-page, gpu-page, serve-page and vllm-page run these; package.test.ts and readme.test.ts the README's. */
 const RUN_BY_OTHERS = [
+  "docs/guide/agents.md",
   "docs/guide/gpu.md",
   "docs/guide/serve.md",
   "docs/guide/remote-environments.md",

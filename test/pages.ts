@@ -18,7 +18,7 @@ export class Page {
     const modules = join(this.folder, "node_modules");
     mkdirSync(modules);
     symlinkSync(root, join(modules, "saccade"));
-    for (const name of ["jiti", "openai"]) symlinkSync(join(root, "node_modules", name), join(modules, name));
+    for (const name of ["ai", "jiti", "openai"]) symlinkSync(join(root, "node_modules", name), join(modules, name));
   }
 
   /** Its blocks in this language. */

@@ -3,13 +3,25 @@
  * turns, through the Vercel AI SDK, images as PNG. The SDK's retries are off: ours count, obey `Retry-After` and hold back
  * everybody. A refusal or an empty answer is a reply like any other and costs a turn.
  */
-import { generateText, type JSONValue, type LanguageModel, type ModelMessage } from "ai";
+import {
+  generateText,
+  type JSONSchema7,
+  type JSONValue,
+  jsonSchema,
+  type LanguageModel,
+  type ModelMessage,
+  type ToolChoice,
+  type ToolSet,
+} from "ai";
 import { SaccadeError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
+import type { Json } from "../core/json.ts";
 import { type Message, textOf } from "../core/message.ts";
 import type { StopReason } from "../engine/engine.ts";
+import { writeCall } from "../envs/protocols/tool-text.ts";
 import { encodePng } from "../images/png.ts";
 import { type Agent, OutOfTokens } from "../rollout/agents.ts";
+import type { TextAsked, TextConverser } from "../rollout/converse.ts";
 import { classify, type Failure, SilenceError } from "./failures.ts";
 import { type Backoff, backoffMs, type Clock, RequestGate, realClock } from "./gate.ts";
 import { noUsage, type Usage } from "./usage.ts";
@@ -46,6 +58,10 @@ export type ChatOptions = ChatSettings & {
   readonly providerOptions?: Record<string, Record<string, JSONValue>>;
 };
 
+/** What a program's request allows the model to call. */
+export type AskedTools = { readonly tools?: ToolSet; readonly toolChoice?: ToolChoice<ToolSet> };
+type ChatAnswer = { text: string; cut: boolean; promptTokens?: number; tokens?: number };
+
 /** A server that was never reached is given up on after so many tries: it is not there, and waiting does not bring it. */
 const FIRST_TRIES = 3;
 
@@ -70,13 +86,18 @@ export class ChatClient {
     this.#gate = new RequestGate(this.#clock, options.ratePerMinute);
   }
 
-  async ask(messages: readonly Message[], usage: Usage, signal: AbortSignal): Promise<{ text: string; cut: boolean }> {
+  async ask(
+    messages: readonly Message[],
+    usage: Usage,
+    signal: AbortSignal,
+    tools: AskedTools = {},
+  ): Promise<ChatAnswer> {
     const { retries = 8, mostWaitMs = 600_000, backoff = { firstMs: 1000, mostMs: 60_000 } } = this.options;
     for (let attempt = 0; ; attempt++) {
       await this.#gate.enter(signal);
       usage.requests += 1;
       try {
-        return await this.#send(messages, usage, signal);
+        return await this.#send(messages, usage, signal, tools);
       } catch (error) {
         signal.throwIfAborted();
         const failure = this.#judge(error, messages);
@@ -100,15 +121,17 @@ export class ChatClient {
     }
   }
 
-  async #send(
-    messages: readonly Message[],
-    usage: Usage,
-    signal: AbortSignal,
-  ): Promise<{ text: string; cut: boolean }> {
-    const result = await this.#generate(messages, signal);
+  async #send(messages: readonly Message[], usage: Usage, signal: AbortSignal, tools: AskedTools): Promise<ChatAnswer> {
+    const result = await this.#generate(messages, signal, tools);
+    const said = [
+      result.text,
+      ...result.toolCalls.map(({ toolName, input }) => writeCall(toolName, input as Json, "qwen")),
+    ]
+      .filter((part) => part !== "")
+      .join("\n");
     this.#answered = true;
     // Valid JSON, but no answer: Google's schema has nothing that must be there.
-    if (result.text === "" && result.rawFinishReason === undefined && result.finishReason === "other") {
+    if (said === "" && result.rawFinishReason === undefined && result.finishReason === "other") {
       throw new ModelError("the answer holds neither text nor a reason for having none");
     }
     const { inputTokens, outputTokens, inputTokenDetails, outputTokenDetails } = result.usage;
@@ -118,19 +141,25 @@ export class ChatClient {
     usage.reasoningTokens += outputTokenDetails.reasoningTokens ?? 0;
     usage.unmetered += inputTokens === undefined || outputTokens === undefined ? 1 : 0;
     usage.refusals += result.finishReason === "content-filter" ? 1 : 0;
-    usage.emptyReplies += result.text.trim() === "" ? 1 : 0;
+    usage.emptyReplies += said.trim() === "" ? 1 : 0;
     for (const warning of result.warnings ?? []) this.warnings.add(describeWarning(warning));
     this.answeredBy.add(result.response.modelId);
-    return { text: result.text, cut: result.finishReason === "length" };
+    return {
+      text: said,
+      cut: result.finishReason === "length",
+      ...(inputTokens !== undefined && { promptTokens: inputTokens }),
+      ...(outputTokens !== undefined && { tokens: outputTokens }),
+    };
   }
 
-  async #generate(messages: readonly Message[], signal: AbortSignal) {
+  async #generate(messages: readonly Message[], signal: AbortSignal, tools: AskedTools) {
     const { model, maxTokens, temperature, providerOptions, timeoutMs = 600_000 } = this.options;
     const limited = this.#clock.limit(timeoutMs, signal);
     try {
       return await generateText({
         model,
         ...toModelMessages(messages),
+        ...tools,
         maxOutputTokens: maxTokens,
         ...(temperature !== undefined && { temperature }),
         ...(providerOptions && { providerOptions }),
@@ -199,9 +228,27 @@ export class ChatAgent implements MeteredAgent {
     return text;
   }
 
+  /** For programs that bring their own loop: their tools are the provider's, their calls come back as text. */
+  converse(): TextConverser {
+    return {
+      kind: "text",
+      answer: ({ messages, request }, signal) => this.#client.ask(messages, this.#usage, signal, toolsOf(request)),
+    };
+  }
+
   usage(): Usage {
     return { ...this.#usage };
   }
+}
+
+function toolsOf({ tools, toolChoice }: TextAsked["request"]): AskedTools {
+  if (tools.length === 0) return {};
+  const entries = tools.map(({ name, description, parameters = { type: "object" } }) => [
+    name,
+    { inputSchema: jsonSchema(parameters as JSONSchema7), ...(description !== undefined && { description }) },
+  ]);
+  const choice = typeof toolChoice === "string" ? toolChoice : { type: "tool" as const, toolName: toolChoice.name };
+  return { tools: Object.fromEntries(entries) as ToolSet, toolChoice: choice };
 }
 
 /** The first turn with its reply, the last `history` turns, and what is to be answered: what a split token ledger keeps. */
@@ -222,10 +269,23 @@ export function toModelMessages(messages: readonly Message[]): { system?: string
     .map((message) => withoutTokens(textOf(message)))
     .join("\n\n");
   const rest = messages.filter((message) => !isSystem(message));
-  return { ...(system !== "" && { system }), messages: rest.map(toModelMessage) };
+  const names = new Map(
+    rest.flatMap(({ toolCalls = [] }) => toolCalls.map(({ id, name }): [string, string] => [id, name])),
+  );
+  return { ...(system !== "" && { system }), messages: rest.map((message) => toModelMessage(message, names)) };
 }
 
-function toModelMessage(message: Message): ModelMessage {
+/** `names`: of the tools that were called, by the call's id. */
+function toModelMessage(message: Message, names: ReadonlyMap<string, string>): ModelMessage {
+  if (message.role === "tool" && message.toolCallId !== undefined)
+    return toolResult(message, message.toolCallId, names);
+  if (message.toolCalls !== undefined) {
+    const said = withoutTokens(textOf(message));
+    const calls = message.toolCalls.map(({ id, name, arguments: given }) => ({
+      ...{ type: "tool-call" as const, toolCallId: id, toolName: name, input: readJson(given) },
+    }));
+    return { role: "assistant", content: [...(said === "" ? [] : [{ type: "text" as const, text: said }]), ...calls] };
+  }
   if (message.role === "assistant") {
     // Providers refuse empty messages, but an empty reply is part of the conversation.
     const said = withoutTokens(textOf(message));
@@ -241,6 +301,27 @@ function toModelMessage(message: Message): ModelMessage {
           : { type: "text" as const, text: withoutTokens(part.text) },
       ),
   };
+}
+
+function toolResult(message: Message, toolCallId: string, names: ReadonlyMap<string, string>): ModelMessage {
+  const value = message.content.map((part) =>
+    part.type === "image"
+      ? { type: "image-data" as const, data: Buffer.from(pngOf(part.image)).toString("base64"), mediaType: "image/png" }
+      : { type: "text" as const, text: withoutTokens(part.text) },
+  );
+  const output = { type: "content" as const, value };
+  return {
+    role: "tool",
+    content: [{ type: "tool-result", toolCallId, toolName: names.get(toolCallId) ?? "tool", output }],
+  };
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 /** Control tokens of chat models: `<|im_end|>`, `<|image_pad|>`, and the image placeholders of families that write them otherwise. */

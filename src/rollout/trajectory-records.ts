@@ -39,7 +39,8 @@ export type View = (frame: Image) => Image;
 
 export function recordOf(trajectory: Trajectory, context: RecordContext): TrajectoryRecord {
   const { credit, textOf } = context;
-  const { id, env, seed, group, sibling, temperature, reward, success, end, error, retries, judge } = trajectory;
+  const { id, env, seed, group, sibling, temperature, reward, success, end, error, retries, judge, program } =
+    trajectory;
   return {
     id,
     env,
@@ -55,6 +56,7 @@ export function recordOf(trajectory: Trajectory, context: RecordContext): Trajec
     retries,
     ...(error !== undefined && { error }),
     ...(judge && { judge }),
+    ...(program && { program }),
     ...(credit && { advantage: advantageSummary(trajectory, credit) }),
     turns: trajectory.turns.map((_, turn) => turnRecord(trajectory, turn, context)),
     final: { observation: plain(trajectory.final), frames: hashes(trajectory.final) },
@@ -95,8 +97,25 @@ function turnRecord(trajectory: Trajectory, index: number, context: RecordContex
     version: versionOf(trajectory, index),
     sampleMs: turn.sampleMs,
     envMs: turn.envMs,
+    ...requestOf(turn),
     ...(sight !== undefined && { sight }),
   };
+}
+
+/** Of turns that a program asked for. */
+function requestOf({ observation, info }: Trajectory["turns"][number]): Pick<TurnRecord, "request"> {
+  const { conversation, wire, actions } = info;
+  if (typeof conversation !== "number" || typeof wire !== "string") return {};
+  const messages = observation.map((message) => ({
+    role: message.role,
+    text: plain([message]),
+    frames: hashes([message]),
+  }));
+  const calls = actions.map(({ name, payload }) => ({
+    name,
+    arguments: typeof payload === "string" ? payload : JSON.stringify(payload),
+  }));
+  return { request: { conversation, wire, messages, calls } };
 }
 
 function versionOf(trajectory: Trajectory, turn: number): number {

@@ -7,6 +7,7 @@ import type { ImageSpan } from "../core/model-input.ts";
 import type { RewardPart, Step } from "../envs/env.ts";
 import type { Span } from "../envs/protocol.ts";
 import type { Failure } from "../run/failures.ts";
+import type { ProgramRecord } from "../run/trajectories.ts";
 
 /**
  * Why an episode ended. The policy's doing: `done` (the environment ended it), `max_turns`, `max_tokens` (context or reply budget).
@@ -72,12 +73,7 @@ export type Trajectory = {
   /** Where there was a judge: how long it took, and why it paid nothing if it failed. */
   readonly judge?: { readonly ms: number; readonly error?: string };
   /** Of a program that brought its own loop: the last lines it printed, who said its reward, and how its conversations branch. */
-  readonly program?: {
-    readonly log: readonly string[];
-    readonly paidBy?: string;
-    /** Conversation i shares the first `at` messages of `parent`; `turns` are its answers. */
-    readonly branches?: readonly { readonly parent?: number; readonly at: number; readonly turns: readonly number[] }[];
-  };
+  readonly program?: ProgramRecord;
   /** Retries on fresh environments before this one. */
   readonly retries: number;
 };

@@ -85,8 +85,27 @@ export type TurnRecord = {
   readonly version: number;
   readonly sampleMs: number;
   readonly envMs: number;
+  /** Of a program that brings its own loop: which of its conversations this is, and what it sent and was answered. */
+  readonly request?: RequestRecord;
   /** log p(reply | own frames) − log p(reply | another episode's frames), where it was probed. */
   readonly sight?: number;
+};
+
+/** A request of a program. */
+export type RequestRecord = {
+  readonly conversation: number;
+  /** `chat`, `responses` or `messages`. */
+  readonly wire: string;
+  /** What was new to the conversation; a frame stands in it as "<image>". */
+  readonly messages: readonly { readonly role: string; readonly text: string; readonly frames: readonly string[] }[];
+  readonly calls: readonly { readonly name: string; readonly arguments: string }[];
+};
+
+/** What a program left behind: its last lines of output, who said its reward, and the conversations that others branched off from. */
+export type ProgramRecord = {
+  readonly log: readonly string[];
+  readonly paidBy?: string;
+  readonly branches?: readonly { readonly parent?: number; readonly at: number; readonly turns: readonly number[] }[];
 };
 
 export type TrajectoryRecord = {
@@ -110,6 +129,7 @@ export type TrajectoryRecord = {
   readonly retries?: number;
   /** Where there was a judge: how long it took, and why it paid nothing if it failed. */
   readonly judge?: { readonly ms: number; readonly error?: string };
+  readonly program?: ProgramRecord;
   /** Over sampled tokens; absent where nothing was trained. */
   readonly advantage?: { readonly mean: number; readonly min: number; readonly max: number };
   readonly turns: readonly TurnRecord[];

@@ -25,6 +25,8 @@ function FilmStrip({ run, route, reply }: RunPageProps & { reply: TrajectoryRepl
   const { row, record, siblings, previous, next, missingFrames } = reply;
   const shots = shotsOf(record);
   const last = shots.length - 1;
+  // Conversations of a program stand side by side.
+  const columns = Math.max(1, ...record.turns.map(({ request }) => (request?.conversation ?? 0) + 1));
   const turn = Math.max(0, Math.min(last, Number(route.path[4] ?? 0) || 0));
   const drawn = route.query.get("frames") === "env" ? "env" : "model";
   const [playing, setPlaying] = useState(false);
@@ -73,7 +75,10 @@ function FilmStrip({ run, route, reply }: RunPageProps & { reply: TrajectoryRepl
           {record.env} <span class="faint">seed {record.seed}</span>
         </h2>
         <Outcome row={row} />
-        <span class="chip plain">reward {number(record.reward)}</span>
+        <span class="chip plain">
+          reward {number(record.reward)}
+          {record.program?.paidBy !== undefined && `, ${PAID_BY[record.program.paidBy] ?? record.program.paidBy}`}
+        </span>
         <Advantage value={record.advantage?.mean} />
         <span class="faint">
           step {record.step} · sibling {record.sibling} · {splitWord(record.split)},{" "}
@@ -157,7 +162,11 @@ function FilmStrip({ run, route, reply }: RunPageProps & { reply: TrajectoryRepl
             />
           )}
         </div>
-        <ol class="turns" aria-label="Turns">
+        <ol
+          class={columns > 1 ? "turns columns" : "turns"}
+          aria-label="Turns"
+          style={columns > 1 ? { gridTemplateColumns: `repeat(${columns}, minmax(18rem, 1fr))` } : {}}
+        >
           {shots.map((shot, i) => (
             <Shot
               key={shot.key}
@@ -171,9 +180,23 @@ function FilmStrip({ run, route, reply }: RunPageProps & { reply: TrajectoryRepl
           ))}
         </ol>
       </div>
+      {record.program !== undefined && record.program.log.length > 0 && (
+        <details class="log" open={record.error !== undefined}>
+          <summary>{count(record.program.log.length, "line")} of the program</summary>
+          <pre>{record.program.log.join("\n")}</pre>
+        </details>
+      )}
     </div>
   );
 }
+
+/** Who said what a program earned. */
+const PAID_BY: Readonly<Record<string, string>> = {
+  run: "returned by the agent",
+  post: "posted by the program",
+  output: "the program's last line",
+  reward: "by its reward function",
+};
 
 /** A turn, or (without `turn`) what was shown after the last reply. */
 type ShotData = {
@@ -252,7 +275,12 @@ function Shot(props: {
   }, [current]);
   const told = shot.observation.replaceAll("<image>", "").trim();
   return (
-    <li ref={element} class={`shot ${current ? "current" : ""}`} aria-current={current ? "step" : undefined}>
+    <li
+      ref={element}
+      class={`shot ${current ? "current" : ""}`}
+      aria-current={current ? "step" : undefined}
+      style={{ gridColumn: String((turn?.request?.conversation ?? 0) + 1) }}
+    >
       <button
         type="button"
         class="pick-shot"
@@ -263,7 +291,7 @@ function Shot(props: {
         <span class="turn-number">{turn ? index : "end"}</span>
       </button>
       <div class="said">
-        <Told text={told} />
+        {turn?.request === undefined ? <Told text={told} /> : <Sent request={turn.request} run={run} />}
         {turn && <Reply turn={turn} />}
         {turn && (
           <p class="read">
@@ -287,6 +315,26 @@ function Shot(props: {
         </dl>
       )}
     </li>
+  );
+}
+
+/** What a program sent, message by message, with images where they were. */
+function Sent({ request, run }: { request: NonNullable<TurnRecord["request"]>; run: string }) {
+  return (
+    <>
+      {request.messages.map(({ role, text, frames }, i) => (
+        <div key={i} class="sent">
+          <span class="chip plain">{role}</span>
+          <Told text={text.replaceAll("<image>", "").trim()} />
+          {frames.map((hash) => (
+            <Frame key={hash} run={run} hash={hash} alt={`image of the ${role}`} class="thumb" />
+          ))}
+        </div>
+      ))}
+      <p class="faint">
+        conversation {request.conversation + 1}, {request.wire}
+      </p>
+    </>
   );
 }
 
