@@ -26,7 +26,6 @@ export {
   type RewardPart,
   register,
   type Step,
-  stopAction,
   sumRewards,
   type World,
   type WorldEnv,
@@ -35,7 +34,7 @@ export {
 export { evaluateModel } from "./evaluate/index.ts";
 export { Canvas, decodeImage, encodePng } from "./images/index.ts";
 export { createFolder } from "./model/folder.ts";
-export { type Judge, TokenLedger, type Trajectory } from "./rollout/index.ts";
+export { type Judge, type Sequence, TokenLedger, type Trajectory } from "./rollout/index.ts";
 export {
   defineRecipe,
   loadRecipe,

@@ -446,6 +446,8 @@ export type SourceInput =
         tasks: string;
         /** TypeScript file whose default export judges an episode. */
         reward?: string | undefined;
+        /** TypeScript file with `{ oracle, random }`, which answer requests in the model's place: a warm start. */
+        oracle?: string | undefined;
         /** Most processes at a time. By default as many as episodes. Integer, at least 1. */
         concurrency?: number | undefined;
         /** Most milliseconds for one episode. Integer, at least 1. Default: `600000`. */
