@@ -5,7 +5,6 @@ import { afterAll, describe, expect, test } from "vitest";
 import {
   defineEnv,
   defineWorld,
-  listEnvs,
   makeEnv,
   makeWorld,
   makeWorldEnv,
@@ -14,7 +13,7 @@ import {
   user,
   z,
 } from "../index.ts";
-import { canBlindfold } from "./registry.ts";
+import { canBlindfold, listEnvs } from "./registry.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "saccade-registry-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
