@@ -25,6 +25,4 @@ export default defineRecipe({
   checkpoint: { every: 12 },
   rollout: { live: 64 },
   teaches: "look at a signal with a tool before answering (GRPO)",
-  needs: { hardware: "2 CPU cores", time: "3 minutes" },
-  expect: "",
 });

@@ -2,17 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import {
-  defineEnv,
-  defineWorld,
-  makeEnv,
-  makeWorld,
-  makeWorldEnv,
-  register,
-  text,
-  user,
-  z,
-} from "../index.ts";
+import { defineEnv, defineWorld, makeEnv, makeWorld, makeWorldEnv, register, text, user, z } from "../index.ts";
 import { canBlindfold, listEnvs } from "./registry.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "saccade-registry-"));
