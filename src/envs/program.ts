@@ -47,7 +47,7 @@ export function registerProgram(input: Program): string {
   const settings = settingsSchema.parse(input);
   const hash = createHash("sha256").update(canonicalJson(settings)).digest("hex").slice(0, 6);
   const file = basename(settings.command.findLast((part) => !part.startsWith("-")) ?? "program");
-  const id = `${file.toLowerCase().replace(/[^a-z0-9]+/g, "_")}_${hash}`;
+  const id = `program_${file.toLowerCase().replace(/[^a-z0-9]+/g, "_")}_${hash}`;
   if (!isRegistered(id)) register(programEnv(id, settings));
   return id;
 }

@@ -10,12 +10,13 @@ import { NumpyRandom } from "../core/random-numpy.ts";
 import { NativeEngine } from "../engine/native/engine.ts";
 import { type TestModel, tinyModel } from "../engine/native/test-model.ts";
 import { defineAgent } from "../envs/agent.ts";
+import type { Driver } from "../envs/env.ts";
 import { encodePng } from "../images/png.ts";
 import { type ChatModel, chatModel } from "../model/chat.ts";
 import { loadFolder } from "../model/folder.ts";
 import { probeDatum } from "../train/batch.ts";
 import { tokenAgent } from "./agents.ts";
-import { playEpisode } from "./episode.ts";
+import { playDriven } from "./drive.ts";
 import { frame } from "./test-model.ts";
 
 const TURNS = Number(process.env.SACCADE_TURNS ?? 10_000);
@@ -136,7 +137,7 @@ test(`${TURNS} turns: ids and images are the same in request, sampling and train
           sibling: 0,
           samplingSeed: 7,
         });
-        return playEpisode({ name: "exact", env, seed: seed + i, agent: made });
+        return playDriven({ name: "exact", env, seed: seed + i, agent: made }, env.driver as Driver);
       }),
     );
     for (const episode of played) {

@@ -25,7 +25,7 @@ export async function attemptEpisode<A extends Agent>(
     host.discard(env);
     throw error;
   }
-  const trajectory = await playEpisode({ ...episode, name: spec.id, env, agent });
+  const trajectory = await (env.play ?? playEpisode)({ ...episode, name: spec.id, env, agent });
   const { end } = trajectory;
   if (end === "env_error" || end === "env_timeout" || end === "aborted") host.discard(env, end !== "env_error");
   else host.release(env);

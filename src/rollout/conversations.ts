@@ -7,11 +7,11 @@
  * A ledger is written when an answer is whole. A request that fails or is given up leaves no trace, and may be sent again. While a conversation is being
  * answered nothing else can go on with it; an equal request in the meantime is another sample, with a conversation of its own.
  */
-import { createHash } from "node:crypto";
 import { DataError } from "../core/errors.ts";
 import { canonicalJson, type JsonObject } from "../core/json.ts";
 import type { Message } from "../core/message.ts";
 import type { ModelInput } from "../core/model-input.ts";
+import { sha256 } from "../core/platform.ts";
 import { mixSeed } from "../core/seed.ts";
 import type { OnToken, Sample, Sampler, SamplingParams, StopReason } from "../engine/engine.ts";
 import type { ChatModel } from "../model/chat.ts";
@@ -393,7 +393,6 @@ function lastAnswer({ entries }: Conversation): number {
 }
 
 function digestOf({ ids, images }: ModelInput): string {
-  const hash = createHash("sha256").update(ids);
-  for (const { image } of images) hash.update(image.hash);
-  return hash.digest("base64");
+  const bytes = new Uint8Array(ids.buffer, ids.byteOffset, ids.byteLength);
+  return String(sha256(bytes, ...images.map(({ image }) => image.hash)));
 }

@@ -9,7 +9,8 @@ import type { Sampler } from "../engine/engine.ts";
 import type { Env } from "../envs/env.ts";
 import type { ChatModel } from "../model/chat.ts";
 import { Conversations } from "./conversations.ts";
-import { playEpisode } from "./episode.ts";
+import { playDriven } from "./drive.ts";
+import type { EpisodeRequest } from "./episode.ts";
 import { isOurFault, type Sequence } from "./trajectory.ts";
 
 export type DemonstrationOptions = {
@@ -27,11 +28,12 @@ export async function demonstrate(
   { contextTokens = model.maxPositions, noise = 0 }: DemonstrationOptions = {},
 ): Promise<readonly Sequence[]> {
   const { driver } = env;
+  if (driver === undefined) throw new EnvError(`${name} is no program.`);
   const random = new NumpyRandom(mixSeed("demo", seed));
   const conversations = new Conversations({
     ...{ model, contextTokens, sampler: SILENT, temperature: 1, maxTokens: contextTokens, name: "demo", seed: [seed] },
   });
-  const trajectory = await playEpisode({
+  const episode = {
     name,
     env,
     seed,
@@ -43,14 +45,15 @@ export async function demonstrate(
         async recite(messages) {
           const slips = noise > 0 && random.random() < noise;
           const asked = { seed, draw: random.integers(0, 2 ** 31), messages };
-          const said = await driver?.reply?.(slips ? "random" : "oracle", asked);
+          const said = await driver.reply?.(slips ? "random" : "oracle", asked);
           if (said === undefined) throw new ConfigError(noOracle(name));
           return model.renderer.reply(said);
         },
       }),
       sequences: () => conversations.sequences(),
     },
-  });
+  } satisfies EpisodeRequest;
+  const trajectory = await playDriven(episode, driver);
   if (isOurFault(trajectory) || trajectory.end !== "done") {
     throw new EnvError(`The demonstration of ${name}, seed ${seed}, failed: ${trajectory.error ?? trajectory.end}`);
   }

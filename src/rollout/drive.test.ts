@@ -5,11 +5,12 @@ import OpenAI from "openai";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { type AgentInput, defineAgent } from "../envs/agent.ts";
+import type { Driver } from "../envs/env.ts";
 import { encodePng } from "../images/png.ts";
 import { rowsOf } from "../train/batch.ts";
 import { type TokenAgentOptions, tokenAgent } from "./agents.ts";
 import { builtinAgent } from "./builtin-agents.ts";
-import { playEpisode } from "./episode.ts";
+import { playDriven } from "./drive.ts";
 import { frame, type Script, ScriptedSampler, testModel } from "./test-model.ts";
 
 const CALL = '<tool_call>\n{"name": "look", "arguments": {"at": 1}}\n</tool_call>';
@@ -48,14 +49,17 @@ async function play(
     script === undefined
       ? builtinAgent("oracle")
       : tokenAgent({ model: testModel, sampler: () => sampler, temperature: 0.7, maxTokens: 100, ...options });
-  const trajectory = await playEpisode({
-    name: "looker",
-    env,
-    seed: 0,
-    agent: factory({ env, seed: 0, sibling: 0, samplingSeed: 1 }),
-    ...(maxTurns !== undefined && { maxTurns }),
-    ...(episodeTimeoutMs !== undefined && { episodeTimeoutMs }),
-  });
+  const trajectory = await playDriven(
+    {
+      name: "looker",
+      env,
+      seed: 0,
+      agent: factory({ env, seed: 0, sibling: 0, samplingSeed: 1 }),
+      ...(maxTurns !== undefined && { maxTurns }),
+      ...(episodeTimeoutMs !== undefined && { episodeTimeoutMs }),
+    },
+    env.driver as Driver,
+  );
   return { trajectory, sampler };
 }
 

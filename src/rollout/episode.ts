@@ -12,7 +12,6 @@ import { type Env, type RewardPart, sumRewards } from "../envs/env.ts";
 import { stackAtUser } from "../run/failures.ts";
 import { type Agent, OutOfTokens, PromptTooLong } from "./agents.ts";
 import { episodeSignal, TimedOut, within } from "./deadline.ts";
-import { playDriven } from "./drive.ts";
 import { OUR_FAULTS, type Trajectory, type Turn } from "./trajectory.ts";
 
 export type EpisodeLimits = {
@@ -40,7 +39,6 @@ type Ending = Pick<Trajectory, "end" | "error" | "fault">;
 
 /** Plays an episode to its end. The environment stays open; the agent is closed. */
 export async function playEpisode(request: EpisodeRequest): Promise<Trajectory> {
-  if (request.env.driver !== undefined) return playDriven(request, request.env.driver);
   const { name, agent, seed, sibling = 0, retries = 0 } = request;
   const group = request.group ?? `${name}#${seed}`;
   const record: Recording = { turns: [], observation: [], success: false };

@@ -10,7 +10,10 @@ import { loadFile } from "../envs/load.ts";
 import { isDriven, isRegistered, makeEnv } from "../envs/registry.ts";
 import "../envs/index.ts";
 import { within } from "./deadline.ts";
+import { playDriven } from "./drive.ts";
 import { type EnvCall, type EnvReply, type EnvResult, type EnvSpec, unpackMessages, unpackStep } from "./env-wire.ts";
+import type { EpisodeRequest } from "./episode.ts";
+import type { Trajectory } from "./trajectory.ts";
 import { type Channel, openChannel } from "./worker-channel.ts";
 
 export type { EnvSpec } from "./env-wire.ts";
@@ -22,6 +25,8 @@ export interface HostedEnv extends Env {
   /** False once its worker has died. */
   readonly alive: boolean;
   close(): Promise<void>;
+  /** How an episode of it is played, where that is not turn by turn. It comes from here, so that browsers need no server. */
+  readonly play?: ((request: EpisodeRequest) => Promise<Trajectory>) | undefined;
   /** Ends it without asking. */
   kill(): Promise<void>;
 }
@@ -128,6 +133,11 @@ class InlineEnv implements HostedEnv {
 
   get driver() {
     return this.#env.driver;
+  }
+
+  get play() {
+    const { driver } = this.#env;
+    return driver === undefined ? undefined : (request: EpisodeRequest) => playDriven(request, driver);
   }
 
   builtinReply(agent: BuiltinAgent, seed: number) {

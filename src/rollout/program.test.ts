@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { Program } from "../envs/program.ts";
 import { openSource } from "../envs/sources.ts";
 import { tokenAgent } from "./agents.ts";
@@ -11,6 +11,9 @@ import { playGroups } from "./groups.ts";
 import { EnvHost } from "./hosts.ts";
 import { ScriptedSampler, testModel } from "./test-model.ts";
 import type { Trajectory } from "./trajectory.ts";
+
+// Starting processes takes as long as the machine is busy.
+vi.setConfig({ testTimeout: 120_000 });
 
 let folder = "";
 beforeAll(async () => {
