@@ -24,6 +24,8 @@ export type SamplingParams = {
   readonly topLogprobs?: number;
   /** A grammar that the reply must match, in xgrammar's EBNF; only ids that it allows are drawn. */
   readonly grammar?: string;
+  /** With a grammar: ids of the reply that were drawn before and now end the prompt. */
+  readonly grammarIds?: readonly number[];
 };
 
 export type StopReason = "stop" | "length";

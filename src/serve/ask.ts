@@ -3,6 +3,7 @@ import type { ModelInput } from "../core/model-input.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { badField } from "../wire/errors.ts";
 import { logprobNumber, MIN_LOGPROB } from "../wire/reply.ts";
+import type { Retries } from "../wire/retries.ts";
 import type { Wires } from "../wire/wires.ts";
 import type { Backend } from "./backend.ts";
 
@@ -12,6 +13,7 @@ export const VLLM_VERSION = "0.32.0";
 export type Ask = {
   readonly backend: Backend;
   readonly wires: Wires;
+  readonly retries: Retries;
   readonly request: HttpRequest;
   readonly query: URLSearchParams;
   /** Weights can be loaded from inside this folder. */

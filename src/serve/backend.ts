@@ -161,7 +161,12 @@ export class Backend {
           const rest =
             start === 0
               ? params
-              : { ...params, maxTokens: params.maxTokens - start, seed: mixSeed("after", params.seed, start) };
+              : {
+                  ...params,
+                  maxTokens: params.maxTokens - start,
+                  seed: mixSeed("after", params.seed, start),
+                  ...(params.grammar !== undefined && { grammarIds: [...ids] }),
+                };
           const { version } = this;
           finish = await this.#attempt(model, extended(prompt, ids), rest, signal, take);
           if (ids.length > start) versions.push({ version, start, end: ids.length });

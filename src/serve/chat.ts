@@ -1,5 +1,6 @@
 /** `/v1/chat/completions`, `/v1/responses` and `/v1/messages`: three wires in front of the model. */
 import type { ModelInput } from "../core/model-input.ts";
+import { keyOf } from "../http/guard.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { json } from "../http/responses.ts";
 import { respond } from "../wire/answer.ts";
@@ -21,8 +22,14 @@ export async function answerWire(wire: Wire, ask: Ask): Promise<Response> {
   }
 }
 
-async function answer(wire: Wire, { backend, request }: Ask): Promise<Response> {
-  const asked = wire.parse(await readJsonBody(request));
+async function answer(wire: Wire, { backend, request, retries }: Ask): Promise<Response> {
+  const body = await readJsonBody(request);
+  const scope = JSON.stringify([wire.name, keyOf(request) ?? request.headers.get("x-api-key")]);
+  return retries.once(request, body, scope, (attempt) => sampled(wire, body, backend, attempt));
+}
+
+async function sampled(wire: Wire, body: unknown, backend: Backend, request: HttpRequest): Promise<Response> {
+  const asked = wire.parse(body);
   const model = backend.resolve(asked.model);
   const prompt = await renderChat(asked, backend, request);
   const wanted = readWanted(asked, backend.samplingContext(prompt));

@@ -10,6 +10,7 @@ import type { HttpRequest } from "../http/request.ts";
 import { json } from "../http/responses.ts";
 import { listen } from "../http/server.ts";
 import { apiErrorResponse, NoRoute } from "../wire/errors.ts";
+import { Retries } from "../wire/retries.ts";
 import { createWires, type Wires } from "../wire/wires.ts";
 import { type Ask, VLLM_VERSION } from "./ask.ts";
 import { Backend, type BackendOptions } from "./backend.ts";
@@ -90,6 +91,7 @@ type Served = {
   readonly guard: Guard;
   readonly backend: Backend | undefined;
   readonly wires: Wires;
+  readonly retries: Retries;
   readonly tinker: Tinker | undefined;
   readonly environments: Environments | undefined;
   readonly openenv: OpenEnv | undefined;
@@ -108,7 +110,16 @@ export async function startServer(options: ServeOptions): Promise<ServeServer> {
   const root = store === undefined ? undefined : resolve(store);
   const tinker = root === undefined || backend === undefined ? undefined : await openTinker(backend, root);
   const openenv = environments && options.environments?.openenv ? new OpenEnv(environments) : undefined;
-  const served: Served = { guard, backend, wires: createWires(), tinker, environments, openenv, store: root };
+  const served: Served = {
+    guard,
+    backend,
+    wires: createWires(),
+    retries: new Retries(),
+    tinker,
+    environments,
+    openenv,
+    store: root,
+  };
   const handle = (request: HttpRequest) => serve(request, served);
   const socket = (request: HttpRequest) => {
     checkCaller(request, guard);
@@ -150,7 +161,7 @@ function checkCaller(request: HttpRequest, guard: Guard): void {
 }
 
 async function serve(request: HttpRequest, served: Served): Promise<Response> {
-  const { guard, backend, wires, tinker, environments, openenv, store } = served;
+  const { guard, backend, wires, retries, tinker, environments, openenv, store } = served;
   const { pathname, searchParams: query } = new URL(request.url);
   checkCaller(request, guard);
   if (pathname.startsWith(TINKER_PREFIX) && backend !== undefined) {
@@ -164,7 +175,7 @@ async function serve(request: HttpRequest, served: Served): Promise<Response> {
     return (ENV_ROUTES[route] as EnvRoute)(environments, request);
   }
   if (backend !== undefined && Object.hasOwn(ROUTES, route)) {
-    return (ROUTES[route] as Route)({ backend, wires, store, request, query });
+    return (ROUTES[route] as Route)({ backend, wires, retries, store, request, query });
   }
   if (environments !== undefined && route === "GET /health") {
     return json({ ok: true, service: "saccade", max_inflight: environments.maxInflight });

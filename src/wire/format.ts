@@ -2,6 +2,8 @@
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { badField } from "./errors.ts";
 import { readSampling, type SamplingContext, type Wanted } from "./sampling.ts";
+import { schemaGrammar } from "./structured.ts";
+import { CALL_TAGS } from "./tools.ts";
 import type { AnswerFormat, WireRequest, WireTool } from "./wire.ts";
 
 const ANY_OBJECT: AnswerFormat = { type: "schema", schema: { type: "object" } };
@@ -41,9 +43,33 @@ export function namedTool(param: string, name: string, tools: readonly WireTool[
 
 /** How the request is to be sampled. */
 export function readWanted(request: WireRequest, context: Omit<SamplingContext, "top">): Wanted {
-  const { sampling, topLogprobs: top, format, toolChoice } = request;
-  const isForced = toolChoice !== "auto" && toolChoice !== "none";
-  if (isForced) throw badField("tool_choice", "tool_choice must be none or auto.");
-  if (format.type !== "text") throw badField("response_format", "response_format is not supported: leave it out.");
-  return readSampling(sampling, { ...context, top });
+  const { sampling, topLogprobs: top } = request;
+  const wanted = readSampling(sampling, { ...context, top });
+  const grammar = grammarOf(request);
+  if (grammar === undefined) return wanted;
+  if (wanted.params.grammar !== undefined) throw badField("structured_outputs", "The answer has two forms: name one.");
+  return { ...wanted, params: { ...wanted.params, grammar } };
 }
+
+/** Undefined: the answer is free. */
+function grammarOf({ tools, toolChoice, parallelCalls, format, wire }: WireRequest): string | undefined {
+  const isForced = toolChoice !== "auto" && toolChoice !== "none";
+  const isFree = format.type === "text";
+  if (isFree && !isForced) return undefined;
+  const callable =
+    toolChoice === "none" ? [] : typeof toolChoice === "string" ? tools : namedOnly(tools, toolChoice.name);
+  const calls = callable.length > 0 && {
+    tools: callable.map(({ name, parameters = { type: "object" } }) => ({ name, parameters })),
+    ...CALL_TAGS,
+    // A tool that is named is called once.
+    isParallel: parallelCalls && typeof toolChoice === "string",
+  };
+  return schemaGrammar(isForced ? "tools" : FORMAT_FIELDS[wire], {
+    ...(!isForced && format.type === "schema" && { schema: format.schema }),
+    ...(calls && { calls }),
+  });
+}
+
+const FORMAT_FIELDS = { chat: "response_format", responses: "text.format", messages: "output_format" } as const;
+
+const namedOnly = (tools: readonly WireTool[], name: string) => tools.filter((tool) => tool.name === name);

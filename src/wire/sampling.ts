@@ -3,6 +3,7 @@ import { randomInt } from "node:crypto";
 import { z } from "zod";
 import type { SamplingParams } from "../engine/engine.ts";
 import { badField, integers, texts } from "./errors.ts";
+import { readStructured } from "./structured.ts";
 
 const MAX_LOGPROBS = 20;
 const MAX_CHOICES = 16_384;
@@ -73,7 +74,6 @@ const NEUTRAL: Readonly<Record<string, (value: unknown, banned: ReadonlySet<numb
     Object.entries(value as Record<string, number>).every(([id, bias]) => bias < 0 && banned.has(Number(id))),
   bad_words: (value) => (value as unknown[]).length === 0,
   allowed_token_ids: () => false,
-  structured_outputs: () => false,
   response_format: (value) => (value as { type?: unknown }).type === "text",
   logprob_token_ids: () => false,
   use_beam_search: (value) => value === false,
@@ -104,6 +104,7 @@ export function readSampling(request: SamplingRequest, context: SamplingContext)
   const stop = [request.stop ?? []].flat().filter((text) => text !== "");
   if (stop.length > MAX_STOPS)
     throw badField("stop", `A request has at most ${MAX_STOPS} stop strings, got ${stop.length}.`);
+  const grammar = readStructured(request.structured_outputs);
   const eos = request.ignore_eos === true ? [] : context.eos;
   const stopIds = [...new Set([...eos, ...(request.stop_token_ids ?? [])])];
   return {
@@ -120,6 +121,7 @@ export function readSampling(request: SamplingRequest, context: SamplingContext)
       ...(stopIds.length > 0 && { stopIds }),
       ...(stop.length > 0 && { stopStrings: stop }),
       ...(top > 0 && { topLogprobs: top }),
+      ...(grammar !== undefined && { grammar }),
     },
     text: {
       skipSpecial: request.skip_special_tokens ?? true,

@@ -4,6 +4,7 @@ import { isJsonObject, type Json } from "../core/json.ts";
 
 const OPEN = "<tool_call>";
 const CLOSE = "</tool_call>";
+export const CALL_TAGS = { open: OPEN, close: CLOSE };
 
 export type WireCall = {
   readonly id: string;

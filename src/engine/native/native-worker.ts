@@ -1,6 +1,7 @@
 /** A worker thread in Node. */
 import { parentPort, workerData } from "node:worker_threads";
 import { loadFolder } from "../../model/folder.ts";
+import { Grammars } from "../grammar.ts";
 import { loadModel, restoreModel, saveModel } from "./files.ts";
 import type { Request, WorkerPlace } from "./jobs.ts";
 import { attachKernels } from "./kernels/index.ts";
@@ -10,6 +11,7 @@ const bench = new Workbench({
   place: workerData as WorkerPlace,
   attach: ({ kernels, wasm }) => attachKernels(kernels, wasm),
   folder: loadFolder,
+  grammars: (tokenizer, vocab) => new Grammars(tokenizer, vocab),
   files: { load: loadModel, save: saveModel, restore: restoreModel },
   post: (messages) => parentPort?.postMessage(messages),
 });

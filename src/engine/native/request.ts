@@ -1,12 +1,13 @@
 /** One call of `sample` while it runs in a worker: what was asked, where its prompt stands, and what has been drawn so far. */
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import type { TokenStream } from "../../model/tokenizer.ts";
-import type { OnToken, Sample, SamplingParams, StopReason } from "../engine.ts";
+import { MAX_MASKED, type OnToken, type Sample, type SamplingParams, type StopReason } from "../engine.ts";
 import { RuinedWeights } from "../errors.ts";
+import type { GrammarMask } from "../grammar.ts";
 import type { SampleResult, SampleSpan } from "./jobs.ts";
 import type { F32 } from "./kernels/api.ts";
 import { tokenPositions } from "./positions.ts";
-import { type Choice, choose, likeliest } from "./sampling.ts";
+import { type Choice, choose, keepAllowed, likeliest, truncates } from "./sampling.ts";
 
 export type SampleRequest = {
   readonly id: number;
@@ -16,6 +17,7 @@ export type SampleRequest = {
   readonly params: SamplingParams;
   /** For stop strings. */
   readonly stream?: TokenStream;
+  readonly mask?: GrammarMask;
   readonly onToken?: OnToken;
   readonly resolve: (result: SampleResult) => void;
   readonly reject: (error: Error) => void;
@@ -35,6 +37,8 @@ export class Drawing {
   readonly #logprobs: number[] = [];
   readonly #raw: number[] = [];
   readonly #top: Choice[][] = [];
+  readonly #masked: number[] = [];
+  #broken: Error | undefined;
   #text = "";
   #stopReason: StopReason | undefined;
 
@@ -60,9 +64,22 @@ export class Drawing {
 
   /** Draws the next id from rows of log-probabilities at `offset`; `raw` is at temperature 1. */
   draw(logprobs: F32, raw: F32, offset: number, vocab: number): void {
-    const { params } = this.request;
+    const { params, mask } = this.request;
+    if (this.#broken !== undefined) throw this.#broken;
+    if (mask?.isOver) {
+      this.#stopReason = "stop";
+      return;
+    }
+    const kept = mask === undefined ? 1 : keepAllowed(logprobs, offset, vocab, mask);
     // One number per id, so that the i-th id depends on the seed and i alone.
-    const { id, logprob } = choose(logprobs, offset, vocab, params, this.#random.random());
+    const drawn = choose(logprobs, offset, vocab, params, this.#random.random());
+    const { id } = drawn;
+    const isMasked = 1 - kept > MAX_MASKED;
+    // Where the grammar removed next to nothing, the policy's own log-probability is told.
+    const logprob =
+      mask === undefined || isMasked || truncates(params, vocab)
+        ? drawn.logprob
+        : Math.fround(drawn.logprob + Math.log(kept));
     if (id < 0) {
       throw new RuinedWeights(
         "The model gives no valid distribution: its logits are not finite. Load an earlier checkpoint and lower the learning rate.",
@@ -70,6 +87,13 @@ export class Drawing {
     }
     this.#ids.push(id);
     this.#logprobs.push(logprob);
+    if (mask !== undefined) {
+      this.#masked.push(isMasked ? 1 : 0);
+      // What may follow is known before the next tick.
+      mask.take(id).catch((error: unknown) => {
+        this.#broken = error as Error;
+      });
+    }
     if (params.rawLogprobs) this.#raw.push(raw[offset + id] as number);
     if (params.topLogprobs !== undefined) {
       this.#top.push(likeliest(logprobs, offset, vocab, params, params.topLogprobs));
@@ -80,7 +104,7 @@ export class Drawing {
   }
 
   result(): SampleResult {
-    const { params, ids } = this.request;
+    const { params, ids, mask } = this.request;
     const sample: Omit<Sample, "version"> = {
       ids: Int32Array.from(this.#ids),
       logprobs: Float32Array.from(this.#logprobs),
@@ -88,6 +112,7 @@ export class Drawing {
       ...(params.rawLogprobs && { rawLogprobs: Float32Array.from(this.#raw) }),
       ...(this.promptLogprobs && { promptLogprobs: this.promptLogprobs }),
       ...(params.topLogprobs !== undefined && { topLogprobs: this.#top }),
+      ...(mask !== undefined && { masked: Uint8Array.from(this.#masked) }),
     };
     return { sample, cached: this.reused, prefilled: ids.length - this.reused };
   }

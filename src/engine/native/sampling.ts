@@ -23,6 +23,33 @@ export function truncates({ temperature, topK, topP, minP }: SamplingParams, voc
   return temperature > 0 && ((topK ?? vocab) < vocab || (topP ?? 1) < 1 || (minP ?? 0) > 0);
 }
 
+/**
+ * Removes what a mask does not allow from the row, which is a whole distribution again afterwards. Returns how much of the probability was left; with 0
+ * nothing is possible.
+ */
+export function keepAllowed(
+  logprobs: F32,
+  offset: number,
+  vocab: number,
+  mask: { allows(id: number): boolean },
+): number {
+  let kept = 0;
+  let removed = 0;
+  for (let id = 0; id < vocab; id++) {
+    const probability = Math.exp(logprobs[offset + id] as number);
+    if (mask.allows(id)) kept += probability;
+    else {
+      removed += probability;
+      logprobs[offset + id] = Number.NEGATIVE_INFINITY;
+    }
+  }
+  if (removed === 0 || kept === 0) return removed === 0 ? 1 : 0;
+  const share = kept / (kept + removed);
+  const scale = Math.log(share);
+  for (let id = 0; id < vocab; id++) logprobs[offset + id] = (logprobs[offset + id] as number) - scale;
+  return share;
+}
+
 /** Chooses from the row of `vocab` log-probabilities (−∞: impossible) at `offset`; `uniform` is a real in [0, 1). */
 export function choose(logprobs: F32, offset: number, vocab: number, params: SamplingParams, uniform: number): Choice {
   if (params.temperature === 0) return greedy(logprobs, offset, vocab);

@@ -2,10 +2,23 @@
 import { Image } from "../../core/image.ts";
 import { soon } from "../../core/platform.ts";
 import type { ModelFolder } from "../../model/folder.ts";
-import type { TokenStream } from "../../model/tokenizer.ts";
-import type { OnToken } from "../engine.ts";
+import type { Tokenizer, TokenStream } from "../../model/tokenizer.ts";
+import type { OnToken, SamplingParams } from "../engine.ts";
 import { EngineError } from "../errors.ts";
-import type { Drawn, Job, JobOf, Jobs, Note, Reply, Request, WireError, WorkerPlace } from "./jobs.ts";
+import type { GrammarMask, Grammars } from "../grammar.ts";
+import type {
+  Drawn,
+  Job,
+  JobOf,
+  Jobs,
+  ModelRef,
+  Note,
+  Reply,
+  Request,
+  SampleResult,
+  WireError,
+  WorkerPlace,
+} from "./jobs.ts";
 import type { Kernels } from "./kernels/api.ts";
 import { computing } from "./kernels/computing.ts";
 import { MemoryExhausted } from "./kernels/wasm-memory.ts";
@@ -27,6 +40,8 @@ export type Tools = {
   /** Tokenizer and image processor of a model folder. */
   folder(path: string): Promise<ModelFolder>;
   readonly files: { readonly [K in FileJob]: (models: Models, job: JobOf<K>) => Promise<Jobs[K][1]> };
+  /** Grammars of a vocabulary; absent in a page, which asks for none. */
+  grammars?(tokenizer: Tokenizer, vocab: number): Grammars;
   /** To the pool. */
   post(messages: readonly (Reply | Drawn)[]): void;
 };
@@ -37,6 +52,7 @@ export class Workbench {
   #models: Models | undefined;
   /** Samples that wait for their tokenizer. */
   readonly #opening = new Set<number>();
+  readonly #grammars = new WeakMap<Tokenizer, Grammars>();
   /** Samples that end in the same tick are answered in one message: waking the other thread is what costs. */
   #outbox: (Reply | Drawn)[] = [];
 
@@ -145,13 +161,18 @@ export class Workbench {
     const { model, sequence, ids, spans, params, stream: wanted } = job;
     const decoder = this.#known().decoder(model);
     let stream: TokenStream | undefined;
-    if (params.stopStrings?.length) {
+    let mask: GrammarMask | undefined;
+    if (params.stopStrings?.length || params.grammar !== undefined) {
       this.#opening.add(id);
       const { tokenizer } = await this.#known().folder(model.folder);
-      if (!this.#opening.delete(id)) throw new EngineError("The sample was aborted.");
-      stream = tokenizer.stream();
+      if (params.stopStrings?.length) stream = tokenizer.stream();
+      if (params.grammar !== undefined) mask = await this.#openMask(model, tokenizer, params);
+      if (!this.#opening.delete(id)) {
+        mask?.close();
+        throw new EngineError("The sample was aborted.");
+      }
     }
-    return new Promise((resolve, reject) => {
+    const result = new Promise<SampleResult>((resolve, reject) => {
       const onToken: OnToken | undefined = wanted
         ? (drawn, logprob, top) => this.#post({ drawn: id, id: drawn, logprob, ...(top && { top }) })
         : undefined;
@@ -164,9 +185,20 @@ export class Workbench {
         resolve,
         reject,
         ...(stream && { stream }),
+        ...(mask && { mask }),
         ...(onToken && { onToken }),
       });
     });
+    return mask === undefined ? result : result.finally(() => mask.close());
+  }
+
+  async #openMask({ config }: ModelRef, tokenizer: Tokenizer, params: SamplingParams): Promise<GrammarMask> {
+    const grammars = this.#grammars.get(tokenizer) ?? this.#tools.grammars?.(tokenizer, config.text.vocabSize);
+    if (grammars === undefined) throw new EngineError("Grammars can't be followed here.");
+    this.#grammars.set(tokenizer, grammars);
+    const mask = await grammars.open(params.grammar ?? "", params.stopIds);
+    for (const id of params.grammarIds ?? []) await mask.take(id);
+    return mask;
   }
 
   #heed(note: Note): void {

@@ -25,6 +25,8 @@ export class TinkerSampler implements Sampler {
     this.#checkOpen();
     checkSampling(params);
     if (prompt.ids.length === 0) throw new DataError("A sequence needs at least one id.");
+    if (params.grammar !== undefined)
+      throw new ConfigError("Tinker samples without a grammar: leave schemas and forced tool calls out.");
     if (params.minP !== undefined) throw new ConfigError("Tinker samples without min-p: leave minP out.");
     if (params.rawLogprobs && params.temperature !== 1)
       throw new ConfigError("Tinker gives log-probabilities of the tempered distribution only: set temperature to 1.");

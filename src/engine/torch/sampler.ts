@@ -1,5 +1,5 @@
 /** A sampler in the worker: a snapshot of weights that lives as long as the worker's process does. */
-import { DataError } from "../../core/errors.ts";
+import { ConfigError, DataError } from "../../core/errors.ts";
 import type { ModelInput } from "../../core/model-input.ts";
 import { checkSampling } from "../check-sampling.ts";
 import type { Datum, Sample, SampleContext, Sampler, SamplingParams, Scores, WeightOffer } from "../engine.ts";
@@ -41,6 +41,11 @@ export class TorchSampler implements Sampler {
   async sample(prompt: ModelInput, params: SamplingParams, context: SampleContext): Promise<Sample> {
     this.#checkOpen();
     checkSampling(params);
+    if (params.grammar !== undefined) {
+      throw new ConfigError(
+        "The PyTorch engine samples without a grammar: use the native engine or vLLM as its sampler.",
+      );
+    }
     if (prompt.ids.length === 0) throw new DataError("A sequence needs at least one id.");
     const { sequence, signal, onToken } = context;
     signal?.throwIfAborted();

@@ -61,6 +61,10 @@ export class VllmSampler implements Sampler {
       parts.push(answer);
       left -= answer.ids.length;
       if (answer.finish !== "abort" || left <= 0) break;
+      if (params.grammar !== undefined) {
+        // A server follows a grammar from its beginning only.
+        throw new EngineError("The server stopped an answer that has a grammar. Ask for it again.");
+      }
       ids = [...ids, ...answer.ids];
     }
     return this.#whole(parts, params);
@@ -94,6 +98,8 @@ export class VllmSampler implements Sampler {
       version: versions[0] ?? this.version,
       stopReason: parts.at(-1)?.finish === "length" || ids.length >= params.maxTokens ? reasonOf(ids, params) : "stop",
       ...(params.topLogprobs !== undefined && { topLogprobs: parts.flatMap((part) => part.topLogprobs) }),
+      // A server does not tell how much its mask removed.
+      ...(params.grammar !== undefined && { masked: new Uint8Array(ids.length).fill(1) }),
       ...(parts[0]?.promptLogprobs && { promptLogprobs: parts[0].promptLogprobs }),
     };
   }

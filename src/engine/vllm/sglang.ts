@@ -6,6 +6,7 @@
  * one version, so running requests are stopped when weights change, and continue as new ones.
  */
 import { z } from "zod";
+import { ConfigError } from "../../core/errors.ts";
 import type { Image } from "../../core/image.ts";
 import { pngDataUri } from "../../images/openai.ts";
 import type { TopLogprob } from "../engine.ts";
@@ -171,6 +172,9 @@ export class SglangServer implements TokenServer {
 }
 
 function samplingParams(request: GenerateRequest): Record<string, unknown> {
+  if (request.grammar !== undefined) {
+    throw new ConfigError("Grammars are not sent to SGLang: use vLLM for schemas and forced tool calls.");
+  }
   return {
     ...sharedParams(request),
     max_new_tokens: request.maxTokens,

@@ -93,6 +93,7 @@ export function generateBody(request: GenerateRequest, model: string, sent: Read
       top_k: request.topK ?? 0,
       logprobs: request.topLogprobs ?? 0,
       ...(request.promptLogprobs && { prompt_logprobs: 0 }),
+      ...(request.grammar !== undefined && { structured_outputs: { grammar: request.grammar } }),
       ...(request.stopStrings?.length && { include_stop_str_in_output: true }),
     },
     ...(images.length > 0 && {

@@ -1,0 +1,61 @@
+/** For tests: a vocabulary of single bytes, and texts that a grammar allows, drawn at random with a taste for ending. */
+import { Ajv } from "ajv";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import type { Json } from "../core/json.ts";
+import { NumpyRandom } from "../core/random-numpy.ts";
+import { Grammars, type Vocabulary } from "../engine/grammar.ts";
+
+const EOS = 256;
+const isPrinted = (byte: number) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+const bytes: string[] = [];
+for (let byte = 0, others = 0; byte < 256; byte++) {
+  bytes.push(String.fromCodePoint(isPrinted(byte) ? byte : 256 + others++));
+}
+const vocabulary: Vocabulary = {
+  size: EOS + 1,
+  token: (id) => bytes[id] ?? "<end>",
+  isSpecial: (id) => id === EOS,
+  decodeBytes: (ids) => Uint8Array.from(ids),
+};
+const CLOSERS = new Set([...'"}]'].map((char) => char.charCodeAt(0)).concat(EOS));
+
+export class Speaker {
+  readonly #grammars = new Grammars(vocabulary, EOS + 1);
+  readonly #random: NumpyRandom;
+
+  constructor(seed: number) {
+    this.#random = new NumpyRandom(seed);
+  }
+
+  pick(count: number): number {
+    return Math.floor(this.#random.random() * count);
+  }
+
+  /** Undefined: it did not end. */
+  async say(grammar: string, maxTokens = 1500): Promise<string | undefined> {
+    const mask = await this.#grammars.open(grammar, [EOS]);
+    const said: number[] = [];
+    try {
+      while (said.length < maxTokens) {
+        const allowed = Array.from({ length: EOS + 1 }, (_, id) => id).filter((id) => mask.allows(id));
+        if (allowed.length === 0) throw new Error(`Nothing may follow ${Buffer.from(said)}.`);
+        const closers = allowed.filter((id) => CLOSERS.has(id));
+        const from = closers.length > 0 && this.#random.random() < 0.6 ? closers : allowed;
+        const id = from[this.pick(from.length)] as number;
+        if (id === EOS) return Buffer.from(said).toString();
+        said.push(id);
+        await mask.take(id);
+      }
+      return undefined;
+    } finally {
+      mask.close();
+    }
+  }
+}
+
+/** Whether a value is valid by a schema, as ajv sees it. */
+export function validator(schema: Json, draft: "2020-12" | "7" = "2020-12"): (value: unknown) => boolean {
+  const options = { strict: false, validateFormats: false, ownProperties: true };
+  const ajv = draft === "7" ? new Ajv(options) : new Ajv2020(options);
+  return ajv.compile(schema as object) as (value: unknown) => boolean;
+}
