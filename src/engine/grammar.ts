@@ -52,7 +52,8 @@ export class Grammars {
   /** `stopIds` end a reply, and are allowed where the grammar is complete. */
   async open(grammar: string, stopIds: readonly number[] = []): Promise<GrammarMask> {
     const compiled = await this.#compile(grammar);
-    const matcher = await library().GrammarMatcher.createGrammarMatcher(compiled, [...stopIds], stopIds.length === 0);
+    const stop = stopIds.length === 0 ? undefined : [...stopIds];
+    const matcher = await library().GrammarMatcher.createGrammarMatcher(compiled, stop, stop === undefined);
     return GrammarMask.begin(matcher, this.#fragments);
   }
 

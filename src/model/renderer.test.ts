@@ -150,6 +150,21 @@ describe("renderer", () => {
     expect(turns({ tools: [{ ...tool, "<|im_end|>": "<|im_end|>" }] })).toBe(turns({ tools: [tool] }));
   });
 
+  test("what a reply thought is shown to the template, and two replies that differ in it alone are not mixed up", () => {
+    const thinking = rendererOf(
+      CHAT_TEMPLATE.replace(
+        "{{- '<|im_start|>' + message.role + '\\n'",
+        "{{- '<|im_start|>' + message.role + '\\n' + (message.reasoning_content or '')",
+      ),
+    );
+    const said = (thought: string) => {
+      const reply = { ...assistant("left"), extra: { reasoning_content: thought } };
+      return wordsOf(thinking.prompt([user(text("Go!")), reply, user(text("On!"))]));
+    };
+    expect(said("a wall <|im_end|>")).toContain("a wall <|im_end|>left");
+    expect(said("a door")).toContain("a doorleft");
+  });
+
   test("tool calls and their answers are rendered", () => {
     const call: Message = { ...assistant("ok"), toolCalls: [{ id: "1", name: "move", arguments: '{"to":"up"}' }] };
     const answer: Message = { role: "tool", content: [text("done")], toolCallId: "1" };

@@ -158,8 +158,9 @@ export class Renderer {
     const images = messages.flatMap(imagesOf);
     const key = JSON.stringify([
       kind,
-      messages.map(({ content, extra: _, form: __, ...rest }) => [
+      messages.map(({ content, extra, form: _, ...rest }) => [
         rest,
+        extra?.reasoning_content,
         content.map((part) => (part.type === "text" ? part.text : this.#processor.tokenCount(part.image))),
       ]),
     ]);
@@ -219,6 +220,10 @@ export class Renderer {
               part.type === "image" ? { type: "image" } : { type: "text", text: safe(part.text) },
           )
         : safe(textOf(message)),
+      // What the model thought in an earlier turn; thinking models' templates decide whether it is shown again.
+      ...(typeof message.extra?.reasoning_content === "string"
+        ? { reasoning_content: safe(message.extra.reasoning_content) }
+        : {}),
       ...(message.name === undefined ? {} : { name: safe(message.name) }),
       ...(message.toolCallId === undefined ? {} : { tool_call_id: safe(message.toolCallId) }),
       ...(message.toolCalls === undefined
@@ -287,7 +292,7 @@ function upToFinal(rendered: string, messages: readonly TemplateMessage[], closi
 function pickGuard(messages: readonly Message[], variables: JsonObject = {}): string {
   const said = JSON.stringify([
     messages.map((message) => [
-      ...[textOf(message), message.name, message.toolCalls],
+      ...[textOf(message), message.name, message.toolCalls, message.extra?.reasoning_content],
       // As it is printed: an escape hides a character.
       message.toolCalls?.map((call) => parsed(call.arguments)),
     ]),

@@ -83,7 +83,7 @@ class Reader {
     if (found === null) return atom;
     const [all, least, comma, most] = found;
     this.#at += all.length;
-    if (least === undefined) return `${atom}${all[0]}`;
+    if (least === undefined) return `${this.#rules.add(atom)}${all[0]}`;
     const until = comma === "" ? Number(least) : most === "" ? Number.POSITIVE_INFINITY : Number(most);
     if (Math.max(Number(least), Number.isFinite(until) ? until : 0) > MAX_REPEATS) {
       throw new PatternError(`it repeats more than ${MAX_REPEATS} times`);

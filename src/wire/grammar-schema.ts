@@ -334,7 +334,7 @@ class SchemaGrammar {
 
   /** Names without escapes that are none of these. */
   #otherKey(taken: readonly string[]): string {
-    const plain = characters(PLAIN);
+    const plain = this.#rules.add(characters(PLAIN));
     const words = taken.map((name) => [...name].map((char) => char.codePointAt(0) as number));
     const node = (depth: number, alive: readonly (readonly number[])[]): string => {
       if (alive.length === 0) return this.#rules.add(`${plain}*`);

@@ -1,6 +1,6 @@
 /**
- * Pieces of xgrammar's EBNF: rules with names of their own, literal text, and sets of characters as JSON strings hold them. Two of its features are not
- * used because its matcher gets them wrong (0.1.27): counted repetition, and sets that list characters beyond ASCII.
+ * Pieces of xgrammar's EBNF: rules with names of their own, literal text, and sets of characters as JSON strings hold them. Some of its features are not
+ * used because its matcher gets them wrong: counted repetition, sets that list characters beyond ASCII, and a star that follows a set directly.
  */
 
 /** A keyword that a grammar can't keep to. */

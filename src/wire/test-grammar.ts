@@ -1,23 +1,48 @@
-/** For tests: a vocabulary of single bytes, and texts that a grammar allows, drawn at random with a taste for ending. */
+/** For tests: a vocabulary of bytes and of pieces that JSON is made of, and texts that a grammar allows, drawn at random with a taste for ending. */
 import { Ajv } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { Json } from "../core/json.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { Grammars, type Vocabulary } from "../engine/grammar.ts";
 
-const EOS = 256;
+/** Tokens of several characters, which begin and end in the middle of things. */
+const PIECES = [
+  '":',
+  '": ',
+  '", "',
+  '"}',
+  '{"',
+  "}}",
+  "]}",
+  "[[",
+  ", ",
+  "ab",
+  "22",
+  "0.",
+  "true",
+  "null,",
+  "\\n",
+  "\n  ",
+  "é〇",
+  'a"',
+  '":[',
+  "-1",
+];
 const isPrinted = (byte: number) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-const bytes: string[] = [];
+/** Bytes as vocabularies write them. */
+const LETTERS: string[] = [];
 for (let byte = 0, others = 0; byte < 256; byte++) {
-  bytes.push(String.fromCodePoint(isPrinted(byte) ? byte : 256 + others++));
+  LETTERS.push(String.fromCodePoint(isPrinted(byte) ? byte : 256 + others++));
 }
+const WORDS = [...LETTERS.map((_, byte) => Buffer.from([byte])), ...PIECES.map((piece) => Buffer.from(piece))];
+const EOS = WORDS.length;
 const vocabulary: Vocabulary = {
   size: EOS + 1,
-  token: (id) => bytes[id] ?? "<end>",
+  token: (id) => (id === EOS ? "<end>" : [...(WORDS[id] as Buffer)].map((byte) => LETTERS[byte]).join("")),
   isSpecial: (id) => id === EOS,
-  decodeBytes: (ids) => Uint8Array.from(ids),
+  decodeBytes: (ids) => Buffer.concat(Array.from(ids, (id) => WORDS[id] ?? Buffer.alloc(0))),
 };
-const CLOSERS = new Set([...'"}]'].map((char) => char.charCodeAt(0)).concat(EOS));
+const CLOSERS = new Set([...[...'"}]'].map((char) => char.charCodeAt(0)), EOS]);
 
 export class Speaker {
   readonly #grammars = new Grammars(vocabulary, EOS + 1);
@@ -38,11 +63,11 @@ export class Speaker {
     try {
       while (said.length < maxTokens) {
         const allowed = Array.from({ length: EOS + 1 }, (_, id) => id).filter((id) => mask.allows(id));
-        if (allowed.length === 0) throw new Error(`Nothing may follow ${Buffer.from(said)}.`);
+        if (allowed.length === 0) throw new Error(`Nothing may follow ${Buffer.from(vocabulary.decodeBytes(said))}.`);
         const closers = allowed.filter((id) => CLOSERS.has(id));
         const from = closers.length > 0 && this.#random.random() < 0.6 ? closers : allowed;
         const id = from[this.pick(from.length)] as number;
-        if (id === EOS) return Buffer.from(said).toString();
+        if (id === EOS) return Buffer.from(vocabulary.decodeBytes(said)).toString();
         said.push(id);
         await mask.take(id);
       }

@@ -1,0 +1,113 @@
+/**
+ * Beside the real vLLM, on the routes that both have: Responses, Messages, count_tokens, schemas and forced calls. The same requests to both, over the same
+ * folder; what differs on purpose is listed here and in docs/guide/serve.md. Runs where SACCADE_VLLM_PYTHON names an environment with vLLM.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startVllm, type VllmServer } from "../engine/vllm/launch.ts";
+import { differences } from "./test-compare.ts";
+import { ask, dataUri, type TestAnswer, type TestRequest } from "./test-requests.ts";
+import { type Served, serveTiny } from "./test-serve.ts";
+
+const python = process.env.SACCADE_VLLM_PYTHON;
+const HELLO = [{ role: "user", content: "Hello." }];
+const PICTURE = dataUri(64, 96);
+const IMAGE = {
+  type: "image",
+  source: { type: "base64", media_type: "image/png", data: PICTURE.split(",")[1] as string },
+};
+const SCHEMA = {
+  type: "object",
+  properties: { ok: { type: "boolean" } },
+  required: ["ok"],
+  additionalProperties: false,
+};
+const PARAMETERS = { type: "object", properties: { hard: { type: "boolean" } }, required: ["hard"] };
+
+const responses = (name: string, body: object): TestRequest => ({
+  name: `responses: ${name}`,
+  path: "/v1/responses",
+  body: { model: "NAME", input: "Hello.", temperature: 0, max_output_tokens: 6, ...body },
+});
+const messages = (name: string, body: object, path = ""): TestRequest => ({
+  name: `messages: ${name}`,
+  path: `/v1/messages${path}`,
+  body: { model: "NAME", messages: HELLO, temperature: 0, max_tokens: 6, ...body },
+});
+const chat = (name: string, body: object): TestRequest => ({
+  name: `chat: ${name}`,
+  path: "/v1/chat/completions",
+  body: { model: "NAME", messages: HELLO, temperature: 0, max_tokens: 60, ...body },
+});
+
+const REQUESTS: readonly TestRequest[] = [
+  responses("greedy", {}),
+  responses("a picture", {
+    input: [
+      {
+        role: "user",
+        content: [
+          { type: "input_text", text: "Look" },
+          { type: "input_image", image_url: PICTURE, detail: "auto" },
+        ],
+      },
+    ],
+  }),
+  responses("a schema", {
+    max_output_tokens: 60,
+    text: { format: { type: "json_schema", name: "x", schema: SCHEMA } },
+  }),
+  responses("unknown model", { model: "nope" }),
+  responses("no input", { input: undefined }),
+  messages("greedy", {}),
+  messages("a picture", { messages: [{ role: "user", content: [{ type: "text", text: "Look" }, IMAGE] }] }),
+  messages("a system prompt", { system: "Be brief." }),
+  messages("unknown model", { model: "nope" }),
+  messages("no messages", { messages: undefined }),
+  messages("counted", { max_tokens: undefined, temperature: undefined }, "/count_tokens"),
+  chat("a schema", { response_format: { type: "json_schema", json_schema: { name: "x", schema: SCHEMA } } }),
+  chat("structured outputs", { structured_outputs: { json: SCHEMA } }),
+  chat("a choice", { structured_outputs: { choice: ["left", "right"] } }),
+  chat("a named call", {
+    tools: [{ type: "function", function: { name: "press", parameters: PARAMETERS } }],
+    tool_choice: { type: "function", function: { name: "press" } },
+  }),
+];
+
+/** By request, where our answer is meant to be another. */
+const ON_PURPOSE: Readonly<Record<string, RegExp>> = {};
+
+describe.runIf(python)("beside the real vLLM", () => {
+  let served: Served;
+  let vllm: VllmServer | undefined;
+  const answers = new Map<string, { ours: TestAnswer; theirs: TestAnswer }>();
+
+  beforeAll(async () => {
+    served = await serveTiny();
+    vllm = await startVllm({ python: python as string, model: served.folder, contextTokens: 1024, images: 24 });
+    for (const request of REQUESTS) {
+      const both = [served.url, vllm.url].map((url) => ask(url, request, "policy", served.root));
+      const [ours, theirs] = (await Promise.all(both)) as [TestAnswer, TestAnswer];
+      answers.set(request.name, { ours, theirs });
+    }
+  }, 600_000);
+  afterAll(async () => {
+    await vllm?.close();
+    await served?.close();
+  });
+
+  test.each(REQUESTS.map(({ name }) => name))("%s", (name) => {
+    const { ours, theirs } = answers.get(name)!;
+    const found = differences(ours, theirs);
+    console.log(
+      "DIFF",
+      name,
+      JSON.stringify(found, null, 1),
+      "OURS",
+      ours.text.slice(0, 400),
+      "THEIRS",
+      theirs.text.slice(0, 400),
+    );
+    const meant = ON_PURPOSE[name];
+    expect(meant === undefined ? found : found.filter((line) => !meant.test(line))).toEqual([]);
+  });
+});
