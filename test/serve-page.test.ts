@@ -27,13 +27,14 @@ test("docs/guide/serve.md: a model is made, served, asked, evaluated, rendered a
   expect(JSON.parse(await page.run(ask as string))).toMatchObject({ choices: [{ message: { role: "assistant" } }] });
   expect(await page.run((evaluate as string).replace("0..31", "0..3"))).toContain("frozen_lake");
 
-  const [chat, generate, ...others] = page.blocks("ts").map(here);
+  const [chat, structured, generate, ...others] = page.blocks("ts").map(here);
   expect(others).toEqual([]);
-  for (const [name, program] of Object.entries({ chat, generate })) {
+  // The second goes on with the client of the first.
+  for (const [name, program] of Object.entries({ chat: `${chat}${structured}`, generate })) {
     writeFileSync(join(page.folder, `${name}.ts`), program as string);
   }
   const jiti = `"${process.execPath}" node_modules/jiti/lib/jiti-cli.mjs`;
-  await page.run(`${jiti} chat.ts`);
+  expect(JSON.parse((await page.run(`${jiti} chat.ts`)).trim().split("\n").at(-1) as string)).toMatch(/^(left|right)$/);
   const [ids, versions] = (await page.run(`${jiti} generate.ts`))
     .trim()
     .split("\n")

@@ -39,7 +39,11 @@ const MAX_COUNT = 1024;
 const MAX_DIGITS = 15;
 const MAX_INDENT = 32;
 const ASCII = intersect(PLAIN, [[0, 0x7f]]);
-const MAX_RULES = 20_000;
+const MAX_DEPTH = 200;
+const MAX_STEPS = 10_000;
+/** Characters of a grammar: compiling a longer one would hold up other requests. */
+const MAX_GRAMMAR = 65_536;
+const TOO_LARGE = "it is too large, or has no end";
 
 export type CallGrammar = {
   readonly tools: readonly { readonly name: string; readonly parameters: Json }[];
@@ -57,13 +61,15 @@ export function answerGrammar({ schema, calls }: { readonly schema?: Json; reado
     const { open, close, isParallel } = calls;
     const each = calls.tools.map(({ name, parameters }) => {
       const before = `${open}\n{"name": ${JSON.stringify(name)}, "arguments": `;
-      const given = new SchemaGrammar(parameters, rules, ["object"]).root();
+      const given = new SchemaGrammar(parameters, rules, true).root();
       return `${literal(before)} ${given} ${literal(`}\n${close}`)}`;
     });
     const call = rules.add(each.join(" | "));
     ways.push(isParallel ? `${call} ("\\n" ${call})*` : call);
   }
-  return rules.text(ways.join(" | "));
+  const text = rules.text(ways.join(" | "));
+  if (text.length > MAX_GRAMMAR) throw new SchemaError("the schema", TOO_LARGE);
+  return text;
 }
 
 type Place = {
@@ -74,16 +80,18 @@ type Place = {
 class SchemaGrammar {
   readonly #root: Json;
   readonly #rules: Rules;
-  readonly #only: readonly string[] | undefined;
+  readonly #isArguments: boolean;
   readonly #refs = new Map<string, string>();
   readonly #ignoresSiblings: boolean;
   readonly #ws: string;
   #anything: string | undefined;
+  #steps = 0;
+  #depth = 0;
 
-  constructor(root: Json, rules: Rules, only?: readonly string[]) {
+  constructor(root: Json, rules: Rules, isArguments = false) {
     this.#root = root;
     this.#rules = rules;
-    this.#only = only;
+    this.#isArguments = isArguments;
     const draft = isJsonObject(root) ? root.$schema : undefined;
     if (draft !== undefined && !(typeof draft === "string" && DRAFTS.test(draft))) {
       throw new SchemaError("$schema", `${JSON.stringify(draft)} is not a draft that is known here`);
@@ -94,23 +102,21 @@ class SchemaGrammar {
   }
 
   root(): string {
-    const made = this.#schema(this.#only === undefined ? this.#root : this.#narrowed(this.#root), {
-      path: "#",
-      via: [],
-    });
-    return made;
-  }
-
-  /** Of the types that are allowed here, which is an object for the arguments of tools. */
-  #narrowed(schema: Json): Json {
-    if (schema === true || (isJsonObject(schema) && Object.keys(schema).length === 0)) return { type: "object" };
-    return isJsonObject(schema) && schema.type === undefined && schema.properties !== undefined
-      ? { ...schema, type: "object" }
-      : schema;
+    const root = this.#isArguments ? asObject(this.#root) : this.#root;
+    return this.#schema(root, { path: "#", via: [] });
   }
 
   #schema(schema: Json, place: Place): string {
-    if (this.#rules.size > MAX_RULES) throw new SchemaError("the schema", "it is too large");
+    this.#steps += 1;
+    this.#depth += 1;
+    // A reference with neighbours may lead to itself again and again.
+    if (this.#depth > MAX_DEPTH || this.#steps > MAX_STEPS) throw new SchemaError("the schema", TOO_LARGE);
+    const made = this.#inside(schema, place);
+    this.#depth -= 1;
+    return made;
+  }
+
+  #inside(schema: Json, place: Place): string {
     if (schema === true) return this.#any();
     if (schema === false) throw new SchemaError("false", `nothing is valid at ${place.path}`);
     if (!isJsonObject(schema))
@@ -503,6 +509,13 @@ class SchemaGrammar {
     }
     return this.#rules.add(ways.join(" | "));
   }
+}
+
+/** Arguments of tools are objects, also where a schema does not say so. */
+function asObject(schema: Json): Json {
+  if (schema === true) return { type: "object" };
+  if (!isJsonObject(schema) || schema.type !== undefined) return schema;
+  return Object.keys(schema).length === 0 || schema.properties !== undefined ? { ...schema, type: "object" } : schema;
 }
 
 function listOf(keyword: string, value: Json | undefined): readonly Json[] {

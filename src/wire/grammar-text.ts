@@ -77,10 +77,6 @@ export class Rules {
     return all;
   }
 
-  get size(): number {
-    return this.#bodies.size;
-  }
-
   text(root: string): string {
     return [`root ::= ${root}`, ...[...this.#bodies].map(([name, body]) => `${name} ::= ${body}`)].join("\n");
   }

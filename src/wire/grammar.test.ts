@@ -178,6 +178,14 @@ describe("a schema is refused by the keyword", () => {
     ["minimum", { type: "integer", minimum: 3.2, maximum: 3.8 }],
     ["false", { type: "object", properties: { a: false }, required: ["a"] }],
     ["colour", { colour: "red" }],
+    ["the schema", { enum: Array.from({ length: 9000 }, (_, i) => `value ${i}`) }],
+    [
+      "the schema",
+      {
+        $ref: "#/$defs/a",
+        $defs: { a: { properties: { x: { $ref: "#/$defs/a", minProperties: 1 } }, required: ["x"] } },
+      },
+    ],
   ])("%s of %j", (keyword, schema) => {
     const refuse = () => answerGrammar({ schema });
     expect(refuse).toThrow(SchemaError);
