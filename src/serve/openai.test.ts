@@ -170,7 +170,14 @@ describe("the official SDK", () => {
       400,
     ],
     ["a penalty that no engine knows", { presence_penalty: 1 }, 400],
-    ["a forced call", { tools: [{ type: "function", function: { name: "x" } }], tool_choice: "required" }, 400],
+    [
+      "a call of a tool that is not there",
+      {
+        tools: [{ type: "function", function: { name: "x" } }],
+        tool_choice: { type: "function", function: { name: "y" } },
+      },
+      400,
+    ],
   ])("%s is an APIError with status and message", async (_, change, status) => {
     const asked = { ...greedy, messages: MESSAGES, ...change } as typeof greedy & { messages: typeof MESSAGES };
     await expect(client.chat.completions.create(asked)).rejects.toMatchObject({ status });
