@@ -62,6 +62,14 @@ const envOptionsShape = {
     .min(8)
     .optional()
     .describe("Shrink frames so that their long side has at most this many pixels. VisGym's evaluation uses 336."),
+  frameMultiple: z
+    .int()
+    .min(1)
+    .max(256)
+    .optional()
+    .describe(
+      "Extend frames, to the right and below, to a multiple of this many pixels. With a token's side, models need not resize them.",
+    ),
   worldModel: z
     .strictObject({
       state: z.number().default(0).describe("Reward for a complete, true description of the current state."),

@@ -13,9 +13,9 @@ import { envRows, type Options } from "./registry.ts";
 import { readRows } from "./rows.ts";
 import { parseTicket } from "./tickets.ts";
 
-/** `weight`: how often a mixture draws from it, 1 unless said. */
+/** `weight`: how often a mixture draws from it, 1 unless said. `reuse`: how often a warm start uses each of its demonstrations, 1 unless said. */
 export type Source =
-  | { readonly env: string; readonly options?: Options; readonly weight?: number }
+  | { readonly env: string; readonly options?: Options; readonly weight?: number; readonly reuse?: number }
   | { readonly tickets: string; readonly weight?: number }
   | { readonly records: string; readonly env: string; readonly options?: Options; readonly weight?: number }
   | { readonly plan: string; readonly weight?: number }
@@ -35,6 +35,7 @@ export type SourceRow = EnvRef & {
 export type OpenSource = {
   readonly kind: "env" | "tickets" | "records" | "plan";
   readonly weight: number;
+  readonly reuse?: number;
   /** Every environment it plays, once. */
   readonly envs: readonly EnvRef[];
   /** Absent: every seed is an episode. */
@@ -66,7 +67,8 @@ export async function openSource(source: Source): Promise<OpenSource> {
   }
   const { env, options = {} } = source;
   const count = await envRows(env, options);
-  if (count === undefined) return { kind: "env", weight, envs: [{ env, options }] };
+  const { reuse = 1 } = source;
+  if (count === undefined) return { kind: "env", weight, ...(reuse > 1 && { reuse }), envs: [{ env, options }] };
   return { kind: "env", weight, ...dataRows({ env, options }, count, fileOf(options)) };
 }
 

@@ -8,7 +8,7 @@ import { type Awaitable, isJsonObject, type Json } from "../core/json.ts";
 import { image, type Message, type Part, text, user } from "../core/message.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { checkSeed } from "../core/seed.ts";
-import { fitLongSide } from "../images/resize.ts";
+import { extendTo, fitLongSide } from "../images/resize.ts";
 import type { Action } from "./action.ts";
 import { actionText, sampleAction } from "./args.ts";
 import type { BuiltinAgent, Env, RewardPart, Step } from "./env.ts";
@@ -43,6 +43,8 @@ export type WorldEnvOptions = {
   readonly blindfold: boolean;
   /** Shrink images so that their long side has at most this many pixels. */
   readonly maxLongSide?: number;
+  /** Extend images, to the right and below, to a multiple of this many pixels. */
+  readonly frameMultiple?: number;
   readonly score?: Scorer;
   /** What can be said of the world. */
   readonly view?: View;
@@ -327,11 +329,12 @@ export class WorldEnv implements Env {
 
   #parts(seen: Observation): Part[] {
     const parts = typeof seen === "string" ? [text(seen)] : isImage(seen) ? [image(seen)] : [...seen];
-    const { maxLongSide, blindfold } = this.options;
+    const { maxLongSide, frameMultiple, blindfold } = this.options;
     return parts.map((part) => {
       if (part.type === "text") return part;
       const fitting = maxLongSide === undefined ? part.image : fitLongSide(part.image, maxLongSide);
-      return { ...part, image: blindfold ? grey(fitting) : fitting };
+      const whole = frameMultiple === undefined ? fitting : extendTo(fitting, frameMultiple);
+      return { ...part, image: blindfold ? grey(whole) : whole };
     });
   }
 

@@ -54,6 +54,19 @@ export function fitLongSide(image: Image, max: number): Image {
   return resize(image, width, height, "lanczos");
 }
 
+/** The image with its right and lower edge extended, in the colour of its lower right corner, to a multiple of `step` pixels. */
+export function extendTo(image: Image, step: number): Image {
+  const [width, height] = [image.width, image.height].map((side) => Math.ceil(side / step) * step) as [number, number];
+  if (width === image.width && height === image.height) return image;
+  checkSize(width, height);
+  const corner = image.data.subarray(image.data.length - 3);
+  const data = new Uint8Array(width * height * 3);
+  for (let i = 0; i < data.length; i += 3) data.set(corner, i);
+  const row = image.width * 3;
+  for (let y = 0; y < image.height; y++) data.set(image.data.subarray(y * row, (y + 1) * row), y * width * 3);
+  return new Image(width, height, data);
+}
+
 type Weights = {
   /** Taps reserved for each output position in `values`. */
   readonly taps: number;

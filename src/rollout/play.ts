@@ -119,7 +119,8 @@ export function envScores({ against: { stop, random, oracle }, ...figures }: See
 
 type Hosted = PlayOptions & { readonly host: EnvHost };
 
-async function figures(options: Hosted): Promise<Figures> {
+/** Plays each seed, and no yardsticks. */
+export async function figures(options: Hosted): Promise<Figures> {
   const { agent, env, seeds, host, samplingSeed = 0, live = 16, repeats = 1, label, onTrajectory, ...shared } = options;
   const counters = new RolloutCounters();
   const tries: (Try & { readonly turns: number })[] = [];

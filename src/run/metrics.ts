@@ -58,6 +58,7 @@ const LEARNING: readonly Row[] = [
   ["train/end/*", "share", "Episodes that ended for this reason."],
   ["train/advantage", "number", "Mean absolute advantage of a sampled token."],
   ["sft/nll", "nats", "Mean negative log-probability of a demonstrated token.", "lower"],
+  ["sft/nll/*", "nats", "The same for one environment.", "lower"],
   [
     "sft/nll_reply",
     "nats",
@@ -209,7 +210,7 @@ const PERFORMANCE: readonly Row[] = [
   ["time/judge", "s", "Waiting for the judge after scoring. Part of time/learn."],
   ["time/learn", "s", "The whole update: scores, gradients, steps."],
   ["time/publish", "s", "Sending new weights to the sampler."],
-  ["time/wait", "s", "Waiting for episodes to train on."],
+  ["time/wait", "s", "Waiting for episodes to train on; in a warm start, for demonstrations."],
   ["time/eval", "s", "Evaluating."],
   ["time/sight", "s", "Probing sight."],
   ["time/other", "s", "The rest of the step."],

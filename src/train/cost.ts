@@ -18,7 +18,7 @@ export async function mostTokens(
   const played = steps * groups * siblings * (refill ? refillLimit : 1);
   const scorings = Number(!exactLogprobs || recipe.correction !== undefined) + Number(recipe.kl !== undefined);
   const seeds = evaluate.seeds[1] - evaluate.seeds[0] + 1;
-  const evaluations = Math.ceil(steps / evaluate.every) + Number(evaluate.before);
+  const evaluations = evaluate.every > 0 ? Math.ceil(steps / evaluate.every) + Number(evaluate.before) : 0;
   const watched = evaluations * seeds * (evaluate.repeats + Number(evaluate.greedy));
   // With frames, with grey ones, and scored with its own and another's.
   const probes = sight.every > 0 ? (Math.ceil(steps / sight.every) + 1) * sight.episodes : 0;

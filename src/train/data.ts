@@ -139,7 +139,12 @@ export type PlannedEpisode = {
   readonly seed: number;
   /** How often the source's rows were played before; 0 where it has none. */
   readonly epoch: number;
+  /** How often the same demonstration comes in all; absent: once. */
+  readonly uses?: number;
 };
+
+/** Of a source whose demonstrations are used several times: so many are mixed at a time. */
+const REUSED = 128;
 
 /**
  * Which episode comes when: a source is drawn by weight, and its rows come in an order that each epoch shuffles anew, every row once. All of it follows from the run's
@@ -149,6 +154,8 @@ export class EpisodeOrder {
   readonly #sources: readonly OpenSource[];
   readonly #seed: number;
   readonly #reserved: ReadonlySet<number>;
+  /** Episodes are demonstrations, which a source may use several times. */
+  readonly #demonstrations: boolean;
   /** The source of each index so far, and how many of the indices before it had the same. */
   readonly #drawn: { readonly source: number; readonly nth: number }[] = [];
   readonly #counts: number[];
@@ -157,10 +164,16 @@ export class EpisodeOrder {
   /** The order of a source's present epoch. */
   readonly #orders: { epoch: number; order: readonly number[] }[] = [];
 
-  constructor(sources: readonly OpenSource[], seed: number, reserved: ReadonlySet<number>) {
+  constructor(
+    sources: readonly OpenSource[],
+    seed: number,
+    reserved: ReadonlySet<number>,
+    kind: "episodes" | "demonstrations" = "episodes",
+  ) {
     this.#sources = sources;
     this.#seed = seed;
     this.#reserved = reserved;
+    this.#demonstrations = kind === "demonstrations";
     this.#counts = sources.map(() => 0);
     const refs = sources.flatMap(({ envs, rows }) => (rows === undefined ? envs : []));
     const distinct = [...new Map(refs.map((ref) => [envKey(ref), ref.env]))];
@@ -173,12 +186,18 @@ export class EpisodeOrder {
     const { envs, rows } = this.#sources[source] as OpenSource;
     if (rows === undefined) {
       const ref = envs[0] as EnvRef;
-      const seed = ticketSeed(this.#seed, 0, index, this.#reserved);
+      const { reuse } = this.#sources[source] as OpenSource;
+      const uses = this.#demonstrations ? (reuse ?? 1) : 1;
+      const seed =
+        uses > 1
+          ? ticketSeed(mixSeed("reuse", this.#seed, source), 0, this.#reused(source, nth, uses), this.#reserved)
+          : ticketSeed(this.#seed, 0, index, this.#reserved);
       return {
         env: { id: ref.env, options: ref.options },
         label: this.#labels.get(envKey(ref)) as string,
         seed,
         epoch: 0,
+        ...(uses > 1 && { uses }),
       };
     }
     const epoch = Math.floor(nth / rows.length);
@@ -197,6 +216,13 @@ export class EpisodeOrder {
       this.#drawn.push({ source, nth });
     }
     return this.#drawn[index] as { source: number; nth: number };
+  }
+
+  /** Which demonstration of its source the nth is: each comes `uses` times among the next few hundred. */
+  #reused(source: number, nth: number, uses: number): number {
+    const block = Math.floor(nth / (REUSED * uses));
+    const place = this.#order(source, block, REUSED * uses)[nth % (REUSED * uses)] as number;
+    return block * REUSED + (place % REUSED);
   }
 
   #order(source: number, epoch: number, rows: number): readonly number[] {

@@ -41,11 +41,13 @@ export class DemoPlayer implements Demos {
         const { layout, noise } = this.#style;
         const { contextTokens = this.#model.maxPositions } = layout;
         const options = { contextTokens, noise: noise.probability };
-        imitated.push(...imitatedOf(await demonstrate(env.id, world, seed, this.#model, options)));
+        const driven = imitatedOf(await demonstrate(env.id, world, seed, this.#model, options));
+        imitated.push(...driven.map((one) => ({ ...one, at: i })));
         continue;
       }
       const { demo, decisions } = await this.#playTaught(env.id, world, seed, i < WATCHED);
-      imitated.push(...imitatedOf(await sequencesOf(demo, this.#model, this.#style.layout), decisions));
+      const sequences = await sequencesOf(demo, this.#model, this.#style.layout);
+      imitated.push(...imitatedOf(sequences, decisions).map((one) => ({ ...one, at: i })));
       // The main thread also answers environments and the terminal.
       if (i % 8 === 7) await new Promise((resolve) => setImmediate(resolve));
     }

@@ -46,12 +46,12 @@ export function packBatch(
     places.set(image, pictures.length);
     return pictures.push({ ...copyOf(image), hash: image.hash, ...(view !== image && { view: copyOf(view) }) }) - 1;
   };
-  const packed = imitated.map(({ sequence, decisions }) => ({
+  const packed = imitated.map(({ sequence, ...rest }) => ({
     sequence: {
       ...sequence,
       images: sequence.images.map(({ image, ...span }) => ({ ...span, picture: place(image) })),
     },
-    decisions,
+    ...rest,
   }));
   return { batch: { imitated: packed, pictures }, transfer };
 }
@@ -62,11 +62,11 @@ export function unpackBatch({ imitated, pictures }: DemoBatch): Imitated[] {
     if (view !== undefined) rememberView(image, new Image(view.width, view.height, view.data));
     return image;
   });
-  return imitated.map(({ sequence, decisions }) => ({
+  return imitated.map(({ sequence, ...rest }) => ({
     sequence: {
       ...sequence,
       images: sequence.images.map(({ picture, ...span }) => ({ ...span, image: images[picture] as Image })),
     },
-    decisions,
+    ...rest,
   }));
 }

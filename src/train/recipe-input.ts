@@ -272,7 +272,7 @@ export type RecipeInput = {
   /** Evaluations on fixed seeds. */
   evaluate?:
     | {
-        /** Evaluate every so many steps. Integer, at least 1. Default: `10`. */
+        /** Evaluate every so many steps. 0 never evaluates, and still keeps the seeds apart. Integer, at least 0. Default: `10`. */
         every?: number | undefined;
         /** Sources to evaluate. By default the recipe's `envs`, on `seeds`. Rows of files are played as they are. */
         envs?: SourceInput[] | undefined;
@@ -414,6 +414,8 @@ export type SourceInput =
       options?: Record<string, unknown> | undefined;
       /** Share of the episodes, relative to the other sources. Number, above 0. Default: `1`. */
       weight?: number | undefined;
+      /** How often a warm start uses each demonstration, for worlds that take long to draw. By default once. Reinforcement learning never reuses a seed. Integer, 1 to 64. */
+      reuse?: number | undefined;
     }
   | {
       /** File of rows that each name an episode. */

@@ -70,6 +70,14 @@ const source = z
       env: z.string().describe("Environment id or path."),
       options: envOptions,
       weight,
+      reuse: z
+        .int()
+        .min(1)
+        .max(64)
+        .optional()
+        .describe(
+          "How often a warm start uses each demonstration, for worlds that take long to draw. By default once. Reinforcement learning never reuses a seed.",
+        ),
     }),
     z.strictObject({
       tickets: z.string().describe("File of rows that each name an episode."),
@@ -350,7 +358,11 @@ export const recipeSchema = z.strictObject({
     .describe("How episodes are played."),
   evaluate: z
     .strictObject({
-      every: z.int().min(1).default(10).describe("Evaluate every so many steps."),
+      every: z
+        .int()
+        .min(0)
+        .default(10)
+        .describe("Evaluate every so many steps. 0 never evaluates, and still keeps the seeds apart."),
       envs: z
         .array(source)
         .min(1)

@@ -28,7 +28,13 @@ export async function taughtDecision(env: WorldEnv, taught: string, turn: number
 }
 
 /** A sequence that is imitated, with the decisions of its turns. */
-export type Imitated = { readonly sequence: Sequence; readonly decisions: readonly TaughtDecision[] };
+export type Imitated = {
+  readonly sequence: Sequence;
+  readonly decisions: readonly TaughtDecision[];
+  /** Place of its episode among those that were asked for, and the name of its environment in metrics. */
+  readonly at?: number;
+  readonly label?: string;
+};
 
 /** `outputs`: what the learner's forward said of each sequence, aligned to predictions. */
 export class TaughtDecisions {

@@ -97,7 +97,7 @@ export class Trainer {
     if (!warmed) return false;
     this.#samplers.push(await this.#learners.policy.publish());
     if (recipe.steps === 0) {
-      if (this.#data.evaluation.length > 0) await this.#evaluate();
+      if (recipe.evaluate.every > 0 && this.#data.evaluation.length > 0) await this.#evaluate();
       await this.#save();
       return true;
     }
@@ -106,7 +106,7 @@ export class Trainer {
     await this.#openReference(this.progress.step === 0);
     if (this.progress.step === 0) {
       await this.#renewCritic();
-      if (recipe.evaluate.before) await this.#offerBest(await this.#evaluate());
+      if (recipe.evaluate.every > 0 && recipe.evaluate.before) await this.#offerBest(await this.#evaluate());
       if (recipe.sight.every > 0) await this.#probe();
     } else if (this.progress.unmeasured) {
       const score = await this.#measure();
@@ -408,9 +408,9 @@ export class Trainer {
   async #measure(): Promise<number | undefined> {
     const { sight, evaluate: plan, steps } = this.#options.recipe;
     const { step } = this.progress;
-    const due = (every: number) => step % every === 0 || step === steps;
+    const due = (every: number) => every > 0 && (step % every === 0 || step === steps);
     this.progress = { ...this.progress, unmeasured: true };
-    if (sight.every > 0 && due(sight.every)) await this.#probe();
+    if (due(sight.every)) await this.#probe();
     const score = due(plan.every) ? await this.#evaluate() : undefined;
     this.progress = { ...this.progress, unmeasured: false };
     return score;

@@ -11,6 +11,7 @@ import { readDemos } from "../envs/demos.ts";
 import { readJsonLines } from "../envs/jsonl.ts";
 import type { ChatModel } from "../model/chat.ts";
 import { checkDemos, EpisodeOrder, type RunData } from "./data.ts";
+import { DemoCache } from "./demo-cache.ts";
 import { DemoPlayer, imitatedOf } from "./demo-player.ts";
 import { DemoThreads } from "./demo-threads.ts";
 import { scheduled } from "./policy-loss.ts";
@@ -78,8 +79,10 @@ async function learnFrom(source: Source, options: WarmStartOptions): Promise<boo
       if (skipped === 0) await options.onStop();
       return false;
     }
+    const idle = performance.now();
     const { imitated, sequences, data } = await (next as ReturnType<typeof prepare>);
     const started = performance.now();
+    const waited = (started - idle) / 1000;
     const work = policy.forwardBackward(data, { name: "cross-entropy" });
     // Submitted together: an engine that is far away is waited for once.
     const moving = policy.step(scheduled(plan.optimizer, { schedule, steps: total }, done + 1));
@@ -105,7 +108,9 @@ async function learnFrom(source: Source, options: WarmStartOptions): Promise<boo
       "optimizer/skipped": applied ? 0 : 1,
       "optimizer/learning_rate": scheduled(plan.optimizer, { schedule, steps: total }, done + 1).learningRate,
       "speed/trained_tokens": tokens / seconds,
+      ...perWorld(imitated, report.outputs),
       "time/step": seconds,
+      "time/wait": waited,
     });
     skipped = applied ? 0 : skipped + 1;
     if (skipped >= MAX_SKIPPED) {
@@ -115,6 +120,25 @@ async function learnFrom(source: Source, options: WarmStartOptions): Promise<boo
     }
   }
   return true;
+}
+
+/** The mean negative log-probability of a token, for each environment where there are several. */
+function perWorld(imitated: readonly Imitated[], outputs: readonly Float32Array[]): Record<string, number> {
+  const sums = new Map<string, { nats: number; tokens: number }>();
+  for (const [i, { sequence, label }] of imitated.entries()) {
+    const logprobs = outputs[i];
+    if (label === undefined || logprobs === undefined) continue;
+    const sum = sums.get(label) ?? { nats: 0, tokens: 0 };
+    sums.set(label, sum);
+    // Outputs are aligned to predictions: what predicts an id stands one place before it.
+    sequence.sampled.forEach((flag, at) => {
+      if (flag !== 1 || at === 0) return;
+      sum.nats -= logprobs[at - 1] as number;
+      sum.tokens += 1;
+    });
+  }
+  if (sums.size < 2) return {};
+  return Object.fromEntries([...sums].map(([label, { nats, tokens }]) => [`sft/nll/${label}`, nats / tokens]));
 }
 
 /** How many updates a warm start will take. */
@@ -153,9 +177,10 @@ async function sourceOf({ recipe, plan, model, folder, data }: WarmStartOptions)
       close: async () => {},
     };
   }
-  const order = new EpisodeOrder(data.warm, mixSeed("warm", recipe.seed), data.reserved);
+  const order = new EpisodeOrder(data.warm, mixSeed("warm", recipe.seed), data.reserved, "demonstrations");
   const style = { noise: { probability: plan.noise, labels: plan.labels }, layout };
-  const demos = plan.threads > 0 ? new DemoThreads(plan.threads, { folder, style }) : new DemoPlayer(model, style);
+  const player = plan.threads > 0 ? new DemoThreads(plan.threads, { folder, style }) : new DemoPlayer(model, style);
+  const demos = new DemoCache(player);
   return {
     count: plan.episodes,
     batch(_, index) {

@@ -70,12 +70,17 @@ const options = z.strictObject({
     .max(100)
     .default(0)
     .describe("Minimum number of oracle steps. The oracle adds steps that it takes back."),
+  solver: z
+    .enum(["steps", "direct"])
+    .default("steps")
+    .describe("How the oracle moves: in several random steps, or with one turn and one change of saturation."),
+  wheel: z.int().min(32).max(512).default(256).describe("Side of the colour wheel, in pixels."),
 });
 
-const WHEEL = 256;
-/** How far from the middle of the wheel the pointer goes, and its ring. */
-const REACH = 126;
-const POINTER = 5;
+/** How far from the middle of a wheel of 256 pixels the pointer goes, and its ring. */
+const REACH = 126 / 256;
+const POINTER = 5 / 256;
+const MIN_POINTER = 2;
 /** Closer than this the oracle stops. */
 const HUE_TOLERANCE = 10;
 const SATURATION_TOLERANCE = 20;
@@ -207,7 +212,7 @@ export class Colorization implements World {
     if (this.#scene !== undefined) return this.#scene;
     const episode = this.#episode;
     return when(this.#source.get(episode.picture), (photo) => {
-      const scene = drawScene(photo, episode, this.#options.circle, this.#options.ring);
+      const scene = drawScene(photo, episode, this.#options);
       if (episode === this.#episode) this.#scene = scene;
       return scene;
     });
@@ -225,9 +230,10 @@ export class Colorization implements World {
       frame[at + 2] = shade[2];
     }
     const angle = (hue * Math.PI) / 180;
-    const radius = (saturation / 255) * REACH;
-    const [x, y] = [Math.trunc(WHEEL / 2 + cos(angle) * radius), Math.trunc(WHEEL / 2 + sin(angle) * radius)];
-    drawRing(frame, width, WHEEL, height, x, y, POINTER);
+    const { wheel } = this.#options;
+    const radius = (saturation / 255) * REACH * wheel;
+    const [x, y] = [Math.trunc(wheel / 2 + cos(angle) * radius), Math.trunc(wheel / 2 + sin(angle) * radius)];
+    drawRing(frame, width, wheel, height, x, y, Math.max(MIN_POINTER, Math.round(POINTER * wheel)));
     return new Image(width, height, frame);
   }
 
@@ -263,10 +269,9 @@ export class Colorization implements World {
     if (this.#stopped) return [];
     const { target, start, picture } = this.#episode;
     const dice = new Dice(Math.round(start.hue * 1000), picture);
-    this.#script ??= this.#write(
-      this.#steps(start, () => [dice.whole(2, 4), dice.whole(1, 3)], dice),
-      dice,
-    );
+    const parts = (): [number, number] =>
+      this.#options.solver === "direct" ? [1, 1] : [dice.whole(2, 4), dice.whole(1, 3)];
+    this.#script ??= this.#write(this.#steps(start, parts, dice), dice);
     const rest = restOf(this.#script, this.#moves, JSON.stringify(this.#colour));
     if (rest !== undefined) return rest;
     return [...this.#steps(this.#colour, () => [1, 1], new Dice(Math.round(target.hue))), act("stop")];
@@ -407,14 +412,15 @@ function survey(photo: Image, x: number, y: number, reach: number) {
   };
 }
 
-/** Hue (0 to 179) and saturation of every pixel of the wheel; hue 255 is outside. The same for all episodes. */
-let wheel: Uint8Array | undefined;
-function wheelOf(): Uint8Array {
-  if (wheel !== undefined) return wheel;
-  const middle = WHEEL / 2;
-  wheel = new Uint8Array(WHEEL * WHEEL * 2);
-  for (let y = 0, i = 0; y < WHEEL; y++) {
-    for (let x = 0; x < WHEEL; x++, i += 2) {
+/** Hue (0 to 179) and saturation of every pixel of a wheel of each side; hue 255 is outside. The same for all episodes. */
+const wheels = new Map<number, Uint8Array>();
+function wheelOf(side: number): Uint8Array {
+  const known = wheels.get(side);
+  if (known !== undefined) return known;
+  const middle = side / 2;
+  const wheel = new Uint8Array(side * side * 2);
+  for (let y = 0, i = 0; y < side; y++) {
+    for (let x = 0; x < side; x++, i += 2) {
       const [dx, dy] = [x - middle, y - middle];
       const distance = Math.sqrt(dx * dx + dy * dy);
       const degrees = (atan2(dy, dx) * 180) / Math.PI;
@@ -422,33 +428,36 @@ function wheelOf(): Uint8Array {
       wheel[i + 1] = Math.floor((255 * distance) / middle);
     }
   }
+  wheels.set(side, wheel);
   return wheel;
 }
 
-function drawScene(photo: Image, { place, target }: Episode, circle: number, ring: number | undefined): Scene {
-  const width = WHEEL + photo.width;
-  const height = Math.max(WHEEL, photo.height);
+type Drawn = Pick<z.output<typeof options>, "circle" | "ring" | "wheel">;
+
+function drawScene(photo: Image, { place, target }: Episode, { circle, ring, wheel }: Drawn): Scene {
+  const width = wheel + photo.width;
+  const height = Math.max(wheel, photo.height);
   const bytes = new Uint8Array(width * height * 3);
-  const hues = wheelOf();
-  for (let i = 0; i < WHEEL * WHEEL; i++) {
+  const hues = wheelOf(wheel);
+  for (let i = 0; i < wheel * wheel; i++) {
     if (hues[2 * i] === 255) continue;
-    const at = (Math.floor(i / WHEEL) * width + (i % WHEEL)) * 3;
+    const at = (Math.floor(i / wheel) * width + (i % wheel)) * 3;
     bytes.set(rgbOf(hues[2 * i] as number, hues[2 * i + 1] as number, target.value), at);
   }
   for (let y = 0; y < photo.height; y++) {
-    bytes.set(photo.data.subarray(y * photo.width * 3, (y + 1) * photo.width * 3), (y * width + WHEEL) * 3);
+    bytes.set(photo.data.subarray(y * photo.width * 3, (y + 1) * photo.width * 3), (y * width + wheel) * 3);
   }
   const disc: [number, number][] = [];
   const outer = Math.max(circle, ring ?? 0);
   for (let y = Math.max(0, place[1] - outer); y <= Math.min(photo.height - 1, place[1] + outer); y++) {
     for (let x = Math.max(0, place[0] - outer); x <= Math.min(photo.width - 1, place[0] + outer); x++) {
       const distance = Math.sqrt((x - place[0]) * (x - place[0]) + (y - place[1]) * (y - place[1]));
-      const at = (y * width + WHEEL + x) * 3;
+      const at = (y * width + wheel + x) * 3;
       if (distance < circle - STROKE) disc.push([at, hsvAt(photo, x, y).value]);
       else if (distance > circle + STROKE && ring !== undefined && distance <= ring) bytes.fill(128, at, at + 3);
     }
   }
-  drawRing(bytes, width, width, photo.height, WHEEL + place[0], place[1], circle, WHEEL);
+  drawRing(bytes, width, width, photo.height, wheel + place[0], place[1], circle, wheel);
   return { width, height, bytes, disc, around: surroundings(photo, place, outer + 4) };
 }
 

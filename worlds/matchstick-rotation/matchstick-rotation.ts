@@ -61,6 +61,13 @@ const options = z.strictObject({
     .default(10)
     .describe("Largest angle between the sticks that counts as a fit, in degrees, modulo 180."),
   size: z.int().min(32).max(2048).default(400).describe("Side of the frame, in pixels."),
+  probe: positive.default(1).describe("Length of the oracle's first step, which shows the scale, in units of a move."),
+  solverDecimals: z
+    .int()
+    .min(0)
+    .max(4)
+    .default(1)
+    .describe("Fewest decimals of the oracle's numbers. It takes more where these would miss."),
 });
 
 type Point = readonly [x: number, y: number];
@@ -273,11 +280,12 @@ export class MatchstickRotation implements World {
     if (stick.mid[0] === start.mid[0] && stick.mid[1] === start.mid[1]) {
       const eighth = Math.round(Math.atan2(target.mid[1] - stick.mid[1], target.mid[0] - stick.mid[0]) / (Math.PI / 4));
       const [dx, dy] = [Math.round(Math.cos((eighth * Math.PI) / 4)), Math.round(Math.sin((eighth * Math.PI) / 4))];
-      stick = this.#moved(stick, dx, dy, 0);
-      plan.push(act("move", [dx + 0, dy + 0, 0]));
+      const { probe } = this.#options;
+      stick = this.#moved(stick, probe * dx, probe * dy, 0);
+      plan.push(act("move", [probe * dx + 0, probe * dy + 0, 0]));
     }
     const turn = modulo(target.angle - stick.angle + 90, 180) - 90;
-    for (let decimals = 1; decimals <= 15; decimals++) {
+    for (let decimals = this.#options.solverDecimals; decimals <= 15; decimals++) {
       const [dx, dy, dtheta] = [
         rounded((target.mid[0] - stick.mid[0]) / scale, decimals),
         rounded((target.mid[1] - stick.mid[1]) / scale, decimals),

@@ -62,6 +62,12 @@ const options = z.strictObject({
       "How the oracle plans: one axis after the other, or about a single axis. `pad1_` and `pad3_` add rotations that cancel out.",
     ),
   solverSteps: z.int().min(1).max(50).default(1).describe("Number of steps of an `axis-angle` plan."),
+  solverDecimals: z
+    .int()
+    .min(0)
+    .max(4)
+    .default(1)
+    .describe("Decimals of the oracle's angles. 0 makes its replies shorter."),
 });
 
 const SPREAD = [tan(Math.PI / 6), tan(Math.PI / 8)] as const;

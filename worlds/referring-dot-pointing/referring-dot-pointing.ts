@@ -61,6 +61,12 @@ const options = z.strictObject({
     .max(100)
     .default(3)
     .describe("Number of dots that the oracle places, each nearer to the middle of the object."),
+  solverDecimals: z
+    .int()
+    .min(0)
+    .max(4)
+    .default(4)
+    .describe("Decimals of the oracle's places, where they still hit the object."),
 });
 
 type Id = string | number;
@@ -128,7 +134,12 @@ export class ReferringDotPointing implements World {
   }
 
   success(): boolean {
-    if (!this.#stopped || this.#mark === null) return false;
+    return this.#stopped && this.#hits();
+  }
+
+  /** Whether the dot is where it should be. */
+  #hits(): boolean {
+    if (this.#mark === null) return false;
     const { mask, width, height } = this.#open();
     const [x, y] = pixelAt(this.#mark, { width, height });
     return mask[y * width + x] === 1;
@@ -191,13 +202,14 @@ export class ReferringDotPointing implements World {
     if (this.#stopped) return [];
     this.#script ??= this.#plan();
     const rest = restOf(this.#script, this.#moves, JSON.stringify(this.#mark));
-    return rest ?? (this.#script.plan.slice(-2) as Action[]);
+    if (rest !== undefined) return rest;
+    return this.#hits() ? [act("stop")] : (this.#script.plan.slice(-2) as Action[]);
   }
 
   /** From some point of the thing in even steps to its middle, or to the point of it that is nearest to the middle. */
   #plan(): Script {
     const { mask, width, height } = this.#open();
-    const { solverSteps } = this.#options;
+    const { solverSteps, solverDecimals } = this.#options;
     const pixels: number[] = [];
     mask.forEach((inside, i) => {
       if (inside === 1) pixels.push(i);
@@ -212,7 +224,10 @@ export class ReferringDotPointing implements World {
     const marks = Array.from({ length: solverSteps }, (_, i) => {
       const t = (i + 1) / solverSteps;
       const along = (k: 0 | 1) => Math.round(from[k] + (goal[k] - from[k]) * t);
-      return placeOf([along(0), along(1)], { width, height });
+      const exact = placeOf([along(0), along(1)], { width, height });
+      const coarse = exact.map((one) => Number(one.toFixed(solverDecimals))) as [number, number];
+      const [x, y] = pixelAt(coarse, { width, height });
+      return mask[y * width + x] === 1 ? coarse : exact;
     });
     return {
       plan: [...marks.map((place) => act("mark", place)), act("stop")],

@@ -43,6 +43,8 @@ export type TurningOptions = {
   readonly frame: Frame;
   readonly solver: Solver;
   readonly solverSteps: number;
+  /** Of the oracle's angles. */
+  readonly solverDecimals: number;
 };
 /** How a world speaks of turns: its words, its payloads, and how its oracle goes on after it was disturbed. */
 export type TurningWays = {
@@ -104,10 +106,10 @@ export class Turning {
 
   solve(): Action[] {
     if (this.#stopped) return [];
-    const { solver, frame, solverSteps } = this.#options;
-    this.#script ??= this.#write(planTurns(this.#start, solver, frame, solverSteps));
+    const { solver, frame, solverSteps, solverDecimals } = this.#options;
+    this.#script ??= this.#write(planTurns(this.#start, solver, frame, solverSteps, solverDecimals));
     const rest = restOf(this.#script, this.#moves, JSON.stringify(this.rotation));
-    return rest ?? this.#plan(planTurns(this.rotation, this.#ways.short, frame, 1));
+    return rest ?? this.#plan(planTurns(this.rotation, this.#ways.short, frame, 1, solverDecimals));
   }
 
   #plan(turns: readonly Turn[]): Action[] {
@@ -162,18 +164,20 @@ function turnBy(rotation: Mat3, degrees: Turn, frame: Frame): Mat3 {
   return frame === "world" ? multiply(by, rotation) : multiply(rotation, by);
 }
 
-/** Turns in degrees, of one decimal, that lead from `rotation` to none. `parts`: in how many steps an `axis-angle` plan goes. */
-function planTurns(rotation: Mat3, solver: Solver, frame: Frame, parts: number): Turn[] {
+/** Turns in degrees, of so many decimals, that lead from `rotation` to none. `parts`: in how many steps an `axis-angle` plan goes. */
+function planTurns(rotation: Mat3, solver: Solver, frame: Frame, parts: number, decimals: number): Turn[] {
   const back = transpose(rotation);
+  // What is left of a plan in coarse angles is less than they can say.
+  if (angleOf(rotation) < (1.5 * DEGREE) / 10 ** decimals) return [];
   const [pad, way] = solver.includes("_") ? (solver.split("_") as [string, string]) : ["", solver];
   const tour = pad === "pad1" ? TOUR : [];
   if (way === "axis-angle") {
     const { axis, angle } = axisAngle(back);
-    const one = rounded(turnOf(turnAbout(axis, angle / parts)));
+    const one = rounded(turnOf(turnAbout(axis, angle / parts)), decimals);
     const steps = isNone(one) ? [] : Array.from({ length: parts }, () => one);
     return [...tour, ...(pad === "pad3" ? AXES.flatMap(round) : []), ...steps];
   }
-  const [yaw, pitch, roll] = rounded(turnOf(back));
+  const [yaw, pitch, roll] = rounded(turnOf(back), decimals);
   const byAxis: Turn[] = [
     [yaw, 0, 0],
     [0, pitch, 0],
@@ -204,8 +208,8 @@ const TOUR: readonly Turn[] = [
   [90, 0, 0],
 ];
 
-function rounded(turn: Turn): Turn {
-  const one = (radians: number) => Number((radians / DEGREE).toFixed(1)) + 0;
+function rounded(turn: Turn, decimals: number): Turn {
+  const one = (radians: number) => Number((radians / DEGREE).toFixed(decimals)) + 0;
   return [one(turn[0]), one(turn[1]), one(turn[2])];
 }
 

@@ -1,0 +1,37 @@
+/**
+ * One model of 8 million parameters for nineteen worlds: VisGym's seventeen easy ones, FrozenLake and Sokoban, each seen in 16 to 80 tokens a frame and answered with one
+ * keyword or a few numbers. The warm start clones oracles; reinforcement learning then plays all worlds. `--engine torch` and a GPU; `saccade eval` on the
+ * model plays every world as it was trained.
+ */
+import { defineRecipe } from "saccade";
+import { MODEL, sources } from "./parts/generalist.ts";
+
+export default defineRecipe({
+  name: "generalist",
+  engine: { name: "torch", compile: false, packTokens: 40_000 },
+  model: MODEL,
+  envs: sources(),
+  warmStart: {
+    episodes: 600_000,
+    // A slip now and then shows what it takes to come back; the slip itself is not learned.
+    noise: 0.12,
+    labels: "agreed",
+    batch: 64,
+    threads: 11,
+    optimizer: { name: "muon", learningRate: 0.01, adamLearningRate: 0.002 },
+    schedule: { name: "linear", warmupSteps: 100, floor: 0.02 },
+  },
+  steps: 40,
+  groups: 76,
+  siblings: 8,
+  minibatch: 152,
+  sampling: { temperature: 1, maxTokens: 32, contextTokens: 2048 },
+  loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28 },
+  optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
+  evaluate: { every: 1000, seeds: [1_000_000_000, 1_000_000_031] },
+  checkpoint: { every: 10 },
+  rollout: { live: 96, workers: "threads" },
+  teaches: "nineteen worlds with 8 million parameters (supervised, then GRPO)",
+  needs: { hardware: "1 GPU, 16 cores" },
+  expect: "not yet run to its end here",
+});
