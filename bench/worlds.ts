@@ -40,7 +40,7 @@ async function player() {
   if (name.startsWith("agent:"))
     return { agent: builtinAgent(name.slice(6) as BuiltinAgent), hash: "", close: async () => {} };
   const { path } = await findModel(name);
-  const engine = await openEngine({ name: values.engine as "torch" });
+  const engine = await openEngine(values.engine === "torch" ? { name: "torch", compile: false } : { name: "native" });
   const [model, sampler] = [await engine.chat(path), await engine.sampler(path)];
   const agent = tokenAgent({
     model,

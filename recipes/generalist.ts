@@ -25,7 +25,7 @@ export default defineRecipe({
   groups: 76,
   siblings: 8,
   minibatch: 152,
-  sampling: { temperature: 1, maxTokens: 32, contextTokens: 2048 },
+  sampling: { temperature: 1, maxTokens: 40, contextTokens: 4096 },
   loss: { name: "ppo", clipLow: 0.8, clipHigh: 1.28 },
   optimizer: { name: "muon", learningRate: 0.001, adamLearningRate: 0.0002 },
   evaluate: { every: 1000, seeds: [1_000_000_000, 1_000_000_031] },

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { ConfigError, ImageError } from "../core/errors.ts";
 import { Image } from "../core/image.ts";
-import { fitLongSide, type ResizeFilter, resize } from "./resize.ts";
+import { extendTo, fitLongSide, type ResizeFilter, resize } from "./resize.ts";
 
 /** The image the Pillow vectors were made from: byte i is floor((31 i² + 17 i) / 64) mod 256. */
 function synthetic(width: number, height: number): Image {
@@ -79,6 +79,19 @@ describe("fitLongSide", () => {
   ])("%i×%i within %i is %i×%i", (width, height, max, expectedWidth, expectedHeight) => {
     const image = fitLongSide(new Image(width, height, new Uint8Array(width * height * 3)), max);
     expect([image.width, image.height]).toEqual([expectedWidth, expectedHeight]);
+  });
+
+  test("extends to whole steps with the colour of the corner, and leaves whole images alone", () => {
+    const image = new Image(
+      3,
+      2,
+      Uint8Array.from({ length: 18 }, (_, i) => i),
+    );
+    const wide = extendTo(image, 4);
+    expect([wide.width, wide.height]).toEqual([4, 4]);
+    expect([...wide.data.subarray(0, 12)]).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 17]);
+    expect([...wide.data.subarray(36)]).toEqual([15, 16, 17, 15, 16, 17, 15, 16, 17, 15, 16, 17]);
+    expect(extendTo(wide, 2)).toBe(wide);
   });
 
   test("shrinks with Lanczos", () => {

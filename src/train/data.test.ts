@@ -105,6 +105,18 @@ describe("The order of episodes", () => {
     expect(labels(2)).toEqual(new Set(["signals~2"]));
   });
 
+  test("uses each demonstration of a source as often as it says, spread out, and each episode of reinforcement learning once", () => {
+    const slow = { kind: "env", weight: 1, reuse: 3, envs: [{ env: "signals", options: {} }] } as const;
+    const seedsOf = (order: EpisodeOrder) => Array.from({ length: 3 * 128 * 2 }, (_, i) => order.at(i).seed);
+    const seeds = seedsOf(new EpisodeOrder([slow], 0, new Set(), "demonstrations"));
+    const counts = new Map<number, number>();
+    for (const seed of seeds) counts.set(seed, (counts.get(seed) ?? 0) + 1);
+    expect(new Set(counts.values())).toEqual(new Set([3]));
+    expect(counts.size).toBe(2 * 128);
+    expect(new Set(seeds.slice(0, 16)).size).toBeGreaterThan(12);
+    expect(new Set(seedsOf(new EpisodeOrder([slow], 0, new Set()))).size).toBe(seeds.length);
+  });
+
   test("draws no seed that is evaluated", () => {
     const first = new EpisodeOrder([source(1)], 0, new Set()).at(0).seed;
     expect(new EpisodeOrder([source(1)], 0, new Set([first])).at(0).seed).not.toBe(first);
