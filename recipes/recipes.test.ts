@@ -121,7 +121,11 @@ describe.each(names)("%s", (name) => {
       minibatch: 64,
       filters: [],
       sampling: { maxTokens: Math.min(own.sampling.maxTokens, 16) },
-      ...(own.warmStart && { warmStart: { episodes: 16, batch: 8 } }),
+      // Threads of sources are compiled one by one.
+      rollout: { workers: "inline" },
+      ...(own.warmStart && {
+        warmStart: { episodes: 16, batch: 8, threads: Math.min(own.warmStart.threads, 1) },
+      }),
       ...(own.critic && { critic: { warmupSteps: 0 } }),
       schedule: { name: "constant" },
       evaluate: { before: false, greedy: false, seeds: [1_000_000_000, 1_000_000_001] },

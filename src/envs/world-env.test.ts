@@ -262,6 +262,13 @@ describe("messages", () => {
     expect(textOf(observation[0]!)).toContain(textOf(first!));
   });
 
+  test("frameMultiple extends every picture to whole tokens, blind or not", async () => {
+    for (const blindfold of [false, true]) {
+      const [first] = await (await makeWorldEnv("maze_2d/easy", { frameMultiple: 32, blindfold })).reset(0);
+      expect(imagesOf(first!)[0]).toMatchObject({ width: 256, height: 256 });
+    }
+  });
+
   test("a blindfold shows grey of the same size, and changes nothing else", async () => {
     const [seen] = await (await makeWorldEnv("maze_2d/easy")).reset(0);
     const [grey] = await (await makeWorldEnv("maze_2d/easy", { blindfold: true })).reset(0);

@@ -152,6 +152,13 @@ async function versionsOf(run: string, step: number): Promise<number[]> {
   return [...new Set(train.flatMap(({ turns }) => turns.map(({ version }) => version)))].sort((a, b) => a - b);
 }
 
+test("evaluate.every 0 measures nothing, before, on the way or at the end", { timeout: 300_000 }, async () => {
+  const changes = { envs: [signalsEnv(1)], evaluate: { every: 0 }, sight: { every: 0 } };
+  const { outcome, events } = await follow(tinyRecipe(folder.model, { ...changes, steps: 1 }));
+  expect(outcome).toMatchObject({ finished: true, step: 1 });
+  expect(events.filter(({ kind }) => kind === "eval")).toEqual([]);
+});
+
 describe("An asynchronous run", { timeout: 300_000 }, () => {
   test("finishes, is never staler than allowed, and anchors stale episodes where they were sampled", async () => {
     const witness = new Witness(engine);

@@ -97,6 +97,20 @@ describe("colorization", () => {
     }
   });
 
+  test("the direct oracle turns once, changes saturation once and stops; a smaller wheel makes a smaller frame", async () => {
+    const world = await make({ solver: "direct", size: [96, 64], wheel: 64, circle: 6, ring: 9, accuracyRadius: 3.3 });
+    expect(world.threshold).toBeCloseTo((await make({ accuracyRadius: 11 })).threshold, 9);
+    for (let seed = 0; seed < 20; seed++) {
+      await world.reset(seed);
+      expect(await world.observe("image")).toMatchObject({ width: 160, height: 64 });
+      const names = world.solve().map(({ name }) => name);
+      expect(["rotate", "saturate", "stop"].filter((name) => names.includes(name))).toEqual(names);
+      let reward = 0;
+      for (const action of world.solve()) ({ reward } = world.act(action));
+      expect(reward, `seed ${seed}`).toBe(1);
+    }
+  });
+
   test("targets are vivid enough for their hue to be seen, and neither black nor white", async () => {
     const world = await make();
     let vivid = 0;

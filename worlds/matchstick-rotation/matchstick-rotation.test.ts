@@ -79,6 +79,19 @@ describe("matchstick_rotation", () => {
     expect(world.solve?.()).toEqual([act("move", [-1, -1, 0]), act("move", [-15, -24.6, -32.4]), act("stop")]);
   });
 
+  test("the oracle's first step and its decimals are as one likes, and it succeeds all the same", () => {
+    const world = make({ ...evalEasy, probe: 5, solverDecimals: 0 });
+    for (let seed = 0; seed < 50; seed++) {
+      world.reset(seed);
+      let reward = 0;
+      for (let [next] = world.solve(); next !== undefined; [next] = world.solve()) {
+        if (next.name === "move") expect((next.payload as number[]).every(Number.isInteger)).toBe(true);
+        ({ reward } = world.act(next));
+      }
+      expect(reward, `seed ${seed}`).toBe(1);
+    }
+  });
+
   test("a shift moves the stick by the scale in hidden units, is cut off at the canvas, and angles wrap", async () => {
     const world = make();
     const state = { scale: 2, target_mid: [50, 50], target_ang: 0, initial_mid: [10, 10], initial_ang: 350 };

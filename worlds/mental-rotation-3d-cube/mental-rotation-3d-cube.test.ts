@@ -36,6 +36,20 @@ describe("VisGym's recorded episodes", () => {
 });
 
 describe("mental_rotation_3d_cube", () => {
+  test("the oracle in whole degrees succeeds, also after it was disturbed", () => {
+    const world = make({ solver: "axis-angle", solverSteps: 1, solverDecimals: 0 });
+    for (let seed = 0; seed < 30; seed++) {
+      world.reset(seed);
+      if (seed % 2 === 1) world.act(act("rotate", [33.3, -12.7, 100.1]));
+      let [turns, reward] = [0, 0];
+      for (let [next] = world.solve(); next !== undefined && turns < 10; [next] = world.solve(), turns++) {
+        if (next.name === "rotate") expect((next.payload as number[]).every(Number.isInteger)).toBe(true);
+        ({ reward } = world.act(next));
+      }
+      expect(reward, `seed ${seed}`).toBe(1);
+    }
+  });
+
   test.each(SOLVERS.flatMap((solver) => (["world", "object"] as const).map((frame) => [solver, frame] as const)))(
     "the oracle %s in the %s frame, asked every turn, succeeds",
     (solver, frame) => {

@@ -125,6 +125,20 @@ describe("referring_dot_pointing", () => {
     expect(make({ size }).act(act("stop")).reward).toBe(0);
   });
 
+  test("the oracle in two decimals succeeds, and stops after it mended a dot that was put elsewhere", () => {
+    const world = make({ size: [128, 96], solverSteps: 1, solverDecimals: 2 });
+    for (let seed = 0; seed < 20; seed++) {
+      world.reset(seed);
+      const [mark] = world.solve();
+      expect(JSON.stringify(mark?.payload)).toMatch(/^\[[\d.]{1,6},[\d.]{1,6}\]$/);
+      world.act(act("mark", [0, 0]));
+      const [again, stop] = world.solve();
+      if (again?.name === "mark") world.act(again);
+      expect(world.solve()).toEqual([stop ?? act("stop")]);
+      expect(world.act(act("stop")).reward, `seed ${seed}`).toBe(1);
+    }
+  });
+
   test.each([1, 3, 6])("the oracle, asked every turn, takes %i dots", (solverSteps) => {
     const world = make({ size: [128, 96], solverSteps });
     for (let seed = 0; seed < 20; seed++) {
