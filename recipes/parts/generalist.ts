@@ -2,7 +2,7 @@
  * What the recipes of the generalist share: nineteen worlds, each with frames of 4 to 60 tokens (a token is 16×16 pixels: patches of 8, merged 2×2), short replies, and an
  * oracle whose answers follow from what is seen: one turn where the usual oracle makes several, whole degrees, two decimals. `reuse` is for worlds that take long to draw.
  */
-import type { SourceInput } from "saccade";
+import type { RecipeInput } from "saccade";
 
 type World = { readonly options: Record<string, unknown>; readonly weight?: number; readonly reuse?: number };
 
@@ -39,7 +39,7 @@ const VAGEN = ["frozen_lake", "sokoban"];
 export function sources(
   level: "easy" | "hard" = "easy",
   names: readonly string[] = Object.keys(WORLDS),
-): SourceInput[] {
+): RecipeInput["envs"] {
   return names
     .filter((name) => level === "easy" || !VAGEN.includes(name))
     .map((name) => {

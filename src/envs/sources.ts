@@ -15,7 +15,7 @@ import { parseTicket } from "./tickets.ts";
 
 /** `weight`: how often a mixture draws from it, 1 unless said. `reuse`: how often a warm start uses each of its demonstrations, 1 unless said. */
 export type Source =
-  | { readonly env: string; readonly options?: Options; readonly weight?: number; readonly reuse?: number }
+  | { readonly env: string; readonly options?: Options; readonly weight?: number; readonly reuse?: number | undefined }
   | { readonly tickets: string; readonly weight?: number }
   | { readonly records: string; readonly env: string; readonly options?: Options; readonly weight?: number }
   | { readonly plan: string; readonly weight?: number }
