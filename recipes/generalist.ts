@@ -33,5 +33,6 @@ export default defineRecipe({
   rollout: { live: 96, workers: "threads" },
   teaches: "nineteen worlds with 8 million parameters (supervised, then GRPO)",
   needs: { hardware: "1 GPU, 16 cores" },
-  expect: "not yet run to its end here",
+  expect:
+    "on an H200, 108,000 demonstrations in five minutes and hardly any reinforcement learning, 256 seeds a world: 0.28 sampled and 0.30 greedy over nineteen worlds; jigsaw and sokoban 0.98, eight worlds at their floor (docs/results/generalist.md)",
 });
