@@ -93,7 +93,16 @@ export async function assembleEnv(
   const { forEnv, forWorld } = parted(options);
   const ownOptions = worldOptions(definition, difficulty, forWorld, Object.keys(envOptionsShape));
   const settings = check(envOptionsSchema, forEnv, name);
-  const { maxTurns, maxActions, protocol: wanted, formatReward, maxLongSide, worldModel, ...rest } = settings;
+  const {
+    maxTurns,
+    maxActions,
+    protocol: wanted,
+    formatReward,
+    maxLongSide,
+    frameMultiple,
+    worldModel,
+    ...rest
+  } = settings;
   const protocol = resolveProtocol(wanted ?? definition.protocol, definition, maxActions, name);
   const world = checkedWorld(await definition.create(ownOptions), name);
   const score = worldModel === undefined ? definition.score : await modelScorer(definition, ownOptions, worldModel);
@@ -104,6 +113,7 @@ export async function assembleEnv(
     maxTurns: maxTurns ?? turnLimit(definition, difficulty),
     formatReward: formatReward ?? protocol.formatReward,
     ...(maxLongSide === undefined ? {} : { maxLongSide }),
+    ...(frameMultiple === undefined ? {} : { frameMultiple }),
     ...(score === undefined ? {} : { score: checkedScorer(score, name) }),
     ...(view === undefined ? {} : { view }),
   });
