@@ -5,8 +5,8 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { Image, Json } from "../../src/core/index.ts";
 import { act, makeWorld, type World } from "../../src/envs/index.ts";
 import { armModel } from "../shared/physics/arm.ts";
-import { playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { blobs, isRed } from "../shared/test-blobs.ts";
+import { playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 
 type Place = readonly [number, number, number];
 type Step = { readonly grip: Place; readonly object?: Place; readonly bias?: number };

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Image, Json } from "../../src/core/index.ts";
 import { act } from "../../src/envs/index.ts";
-import { difference, goldenFrame, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { SOLVERS } from "../shared/rotation.ts";
+import { difference, goldenFrame, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { type MentalRotation3DCube, mentalRotation3dCube } from "./mental-rotation-3d-cube.ts";
 
 const make = (given: object = {}) =>

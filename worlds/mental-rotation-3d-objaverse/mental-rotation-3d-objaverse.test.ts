@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { Image, type Json } from "../../src/core/index.ts";
 import { act } from "../../src/envs/index.ts";
-import { difference, goldenFrame, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { SOLVERS } from "../shared/rotation.ts";
 import { blobs } from "../shared/test-blobs.ts";
+import { difference, goldenFrame, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { type MentalRotation3DObjaverse, mentalRotation3dObjaverse } from "./mental-rotation-3d-objaverse.ts";
 
 const make = (given: object = {}) =>
