@@ -27,6 +27,8 @@ export async function bundleWorker(): Promise<Bundle> {
   return bundle("worker.ts", [virtual("kernels", kernels.toString("base64")), swap], {
     // Files that a page never calls may import Node: what is not used is left out, imports and all.
     treeshake: { moduleSideEffects: false },
+    // It asks for packages that nobody has installed, so it must not even be looked into.
+    external: ["playwright-core"],
   });
 }
 
