@@ -10,6 +10,7 @@ import { json } from "../http/responses.ts";
 import { type HttpServer, listen } from "../http/server.ts";
 import { apiErrorResponse, NoRoute } from "../wire/errors.ts";
 import { readJsonBody, seconds } from "../wire/request.ts";
+import { Retries } from "../wire/retries.ts";
 import type { Wire } from "../wire/wire.ts";
 import { createWires, type Wires } from "../wire/wires.ts";
 
@@ -30,7 +31,7 @@ export type Address = {
   close(): void;
 };
 
-type Open = { readonly face: Face; readonly key: Buffer; readonly wires: Wires };
+type Open = { readonly face: Face; readonly key: Buffer; readonly wires: Wires; readonly retries: Retries };
 
 const HOST = "127.0.0.1";
 
@@ -57,7 +58,7 @@ export class Door {
   open(face: Face): Address {
     const id = randomBytes(12).toString("hex");
     const apiKey = `sk-saccade-${randomBytes(24).toString("hex")}`;
-    this.#open.set(id, { face, key: Buffer.from(apiKey), wires: createWires() });
+    this.#open.set(id, { face, key: Buffer.from(apiKey), wires: createWires(), retries: new Retries() });
     const url = `${this.#server.url}/episodes/${id}`;
     return { url, baseURL: `${url}/v1`, apiKey, close: () => void this.#open.delete(id) };
   }
@@ -85,14 +86,19 @@ export class Door {
         throw new HttpError(410, "There is no such episode: it is over, or the address is another run's.");
       }
       if (!isKey(request, open.key)) throw new HttpError(401, "This is not the key of this episode.");
-      return await answer(open.face, route, wire, request);
+      return await answer(open, route, wire, request);
     } catch (error) {
       return wire === undefined ? apiErrorResponse(error) : wire.error(error);
     }
   }
 }
 
-async function answer(face: Face, route: string, wire: Wire | undefined, request: HttpRequest): Promise<Response> {
+async function answer(
+  { face, retries }: Open,
+  route: string,
+  wire: Wire | undefined,
+  request: HttpRequest,
+): Promise<Response> {
   if (route === "/v1/models" && request.method === "GET") {
     const model = { id: "policy", object: "model", created: seconds(), owned_by: "saccade" };
     return json({ object: "list", data: [model] });
@@ -106,7 +112,7 @@ async function answer(face: Face, route: string, wire: Wire | undefined, request
     return json({ ok: true });
   }
   if (route.endsWith("/count_tokens")) return json({ input_tokens: await face.count(body) });
-  return face.answer(wire, body, request);
+  return retries.once(request, body, route, (attempt) => face.answer(wire, body, attempt));
 }
 
 /** OpenAI's clients send a bearer, Anthropic's a header of their own. */

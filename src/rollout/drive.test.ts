@@ -317,3 +317,24 @@ describe("An address", () => {
     expect(trajectory).toMatchObject({ end: "done", reward: 0.5, success: true, program: { paidBy: "post" } });
   });
 });
+
+test("a request that is sent again with its Idempotency-Key acts once; equal requests without one are samples of their own", async () => {
+  const run: AgentInput<Task>["run"] = async ({ baseURL, apiKey }) => {
+    const ask = async (headers: Record<string, string>) => {
+      const response = await fetch(`${baseURL}/chat/completions`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${apiKey}`, "content-type": "application/json", ...headers },
+        body: JSON.stringify({ model: "policy", messages: [{ role: "user", content: "where?" }] }),
+      });
+      return (await response.json()) as { choices: { message: { content: string } }[] };
+    };
+    const [first, again] = [await ask({ "idempotency-key": "one" }), await ask({ "idempotency-key": "one" })];
+    expect(again).toEqual(first);
+    const others = [await ask({}), await ask({})];
+    expect(others.map(({ choices }) => choices[0]?.message.content)).toEqual(["reply 1", "reply 2"]);
+    return 1;
+  };
+  const { trajectory, sampler } = await play({ run }, (_, call) => `reply ${call}`);
+  expect(trajectory.error).toBeUndefined();
+  expect(sampler.samples).toHaveLength(3);
+});
