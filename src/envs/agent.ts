@@ -3,7 +3,6 @@
  * and images. Saccade sees the requests and nothing else. Tasks are rows of a file or an array (the seed is the row), or a function of the seed.
  */
 import { resolve } from "node:path";
-import type { LanguageModel } from "ai";
 import { z } from "zod";
 import { ConfigError, EnvError } from "../core/errors.ts";
 import type { Awaitable, Json } from "../core/json.ts";
@@ -17,12 +16,25 @@ import { type Reward, readEarned } from "./reward.ts";
 import { readRows } from "./rows.ts";
 import { rowAt } from "./task.ts";
 
+/**
+ * A model as the Vercel AI SDK takes it (`generateText({ model, … })`), without a type of its own: those ask every user's project for declarations that it
+ * does not have. Whoever calls these members directly has to know what they take and give.
+ */
+export type AgentModel = {
+  readonly specificationVersion: "v3";
+  readonly provider: string;
+  readonly modelId: string;
+  readonly supportedUrls: PromiseLike<Record<string, RegExp[]>> | Record<string, RegExp[]>;
+  doGenerate(options: never): PromiseLike<never>;
+  doStream(options: never): PromiseLike<never>;
+};
+
 /** What an agent's function is given. */
 export type AgentEpisode<T = Json> = {
   readonly task: T;
   readonly seed: number;
   /** The model of this episode, for the Vercel AI SDK. */
-  readonly model: Exclude<LanguageModel, string>;
+  readonly model: AgentModel;
   /** The same model for other clients. */
   readonly baseURL: string;
   readonly apiKey: string;
@@ -169,7 +181,7 @@ class AgentDriver<T> implements Driver {
     const task = await this.#taskOf(seed);
     // The Responses model: the chat model turns images in tool results into text.
     const { createOpenAI } = await import("@ai-sdk/openai");
-    const model = createOpenAI({ baseURL, apiKey }).responses("policy");
+    const model = createOpenAI({ baseURL, apiKey }).responses("policy") as unknown as AgentModel;
     const output = await this.#agent.run({ task, seed, model, baseURL, apiKey, signal });
     const where = `${this.#label}, seed ${seed}`;
     if (this.#agent.reward !== undefined) {
