@@ -130,7 +130,7 @@ test.each(pages.filter((page) => !page.endsWith("command-line.md")))(
 
 /** What takes seconds and needs nothing but the package. */
 const QUICK = [
-  /^npx saccade (envs|recipes|runs|doctor|lab --out|scale memory|model (create|info)|data (demos|tickets))\b/,
+  /^npx saccade (envs|recipes|runs|doctor|lab --out|scale memory|model (create|info)|data (demos|tickets|export|import))\b/,
   /^npx saccade train .* --dry-run\b/,
   /^npx saccade play \w[\w/]* .*--(oracle|random|agent maze-2d)\b/,
   /^npx saccade eval agent:\w+ /,

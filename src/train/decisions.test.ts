@@ -132,6 +132,7 @@ describe("A warm start", () => {
       ...sure,
       "speed/trained_tokens": unsure["speed/trained_tokens"],
       "time/step": unsure["time/step"],
+      "time/wait": unsure["time/wait"],
     });
     // One to three ids write a direction.
     expect(sure["decisions/nll"]).toBeGreaterThanOrEqual(0.5);
