@@ -111,8 +111,10 @@ describe.runIf(python)("beside the real vLLM", () => {
 
   test.each(REQUESTS.map(({ name }) => name))("%s", (name) => {
     const { ours, theirs } = answers.get(name)!;
+    // vLLM 0.32 refuses a named call as it is started here, without a parser of tools; ours needs none.
+    if (name === "chat: a named call") expect([ours.status, theirs.status]).toEqual([200, 400]);
     // White space is free, and vLLM allows any amount of it.
-    if (/schema|structured|choice|call/.test(name)) expect([ours.status, theirs.status]).toEqual([200, 200]);
+    else if (/schema|structured|choice|call/.test(name)) expect([ours.status, theirs.status]).toEqual([200, 200]);
     else expect(seen(ours)).toEqual(seen(theirs));
   });
 
