@@ -18,6 +18,7 @@ afterAll(async () => {
 });
 
 const adam = { learningRate: 0.003 };
+const LAKE = { env: "frozen_lake", options: { protocol: "keyword", prompt: "brief", maxTurns: 2, cellSize: 16 } };
 const RUNS: readonly Partial<RecipeInput>[] = [
   {
     warmStart: { episodes: 16, noise: 1, batch: 8, optimizer: adam },
@@ -31,10 +32,18 @@ const RUNS: readonly Partial<RecipeInput>[] = [
   },
   // A world that can be saved has junctions, and an oracle without noise teaches at each of them.
   {
-    envs: [{ env: "frozen_lake", options: { protocol: "keyword", prompt: "brief", maxTurns: 2, cellSize: 16 } }],
+    envs: [LAKE],
     sampling: { maxTokens: 4, contextTokens: 512 },
     steps: 0,
     warmStart: { episodes: 4, batch: 4, optimizer: adam },
+    evaluate: { seeds: [1_000_000_000, 1_000_000_003] },
+  },
+  // Where there are several worlds, each has a loss of its own.
+  {
+    envs: [LAKE, signalsEnv()],
+    sampling: { maxTokens: 4, contextTokens: 512 },
+    steps: 0,
+    warmStart: { episodes: 8, batch: 8, optimizer: adam },
     evaluate: { seeds: [1_000_000_000, 1_000_000_003] },
   },
   // What fails is counted where it fails.
