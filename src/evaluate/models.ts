@@ -113,7 +113,7 @@ function openAgent(text: string, name: (typeof AGENTS)[number]): EvalModel {
     name: text,
     identity: { agent: name },
     sampling: {},
-    agent: (context) => ({ reply: make(context).reply, usage: noUsage }),
+    agent: (context) => ({ ...make(context), usage: noUsage }),
     notes: () => [],
     close: async () => {},
   };
@@ -230,7 +230,9 @@ async function openFolder(text: string, named: string, options: ModelOptions): P
 
 function metered(agent: ReturnType<ReturnType<typeof tokenAgent>>): MeteredAgent {
   let empty = 0;
+  const converse = agent.converse?.bind(agent);
   return {
+    ...(converse && { converse }),
     get stopReason() {
       return agent.stopReason ?? "stop";
     },
