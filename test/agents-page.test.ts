@@ -30,7 +30,7 @@ test("docs/guide/agents.md: the agent is solved by its oracle, trained without d
   writeFileSync(join(page.folder, "train.ts"), recipe as string);
   const [solve, train, evaluate, ...more] = page.commands().flat();
   expect(more).toEqual([]);
-  expect(await page.run(solve as string)).toMatch(/1\.00/);
+  expect(await page.run(solve as string)).toMatch(/agent\.ts \| 100\.0 %/);
   await page.run(`${train} ${SHORT}`);
   const { events } = await loadEvents(join(page.folder, "runs/signal"));
   const trained = events.filter(({ kind }) => kind === "train");
