@@ -1,5 +1,5 @@
 /**
- * `saccade init`: a project that trains in two minutes, as files to change. The files are those of `examples/templates/`; `package.json`, `tsconfig.json`
+ * `saccade init`: a small project that trains, as files to change. The files are those of `examples/templates/`; `package.json`, `tsconfig.json`
  * and a README are written around them. Nothing that is there already is overwritten.
  */
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -37,7 +37,7 @@ export function initCommand(): Command {
           "  npm install",
           "  npx saccade play ./env.ts      play it yourself",
           "  npm test                       look for mistakes",
-          "  npm run train                  about two minutes on two cores",
+          "  npm run train                  some minutes on two cores",
           "  npx saccade view               look at what it learned",
           "",
         ].join("\n"),
@@ -122,7 +122,7 @@ function readme(name: string, kind: string): string {
 npm install
 npx saccade play ./env.ts                     # play it yourself
 npm test                                      # types, the usual mistakes, your tests
-npm run train                                 # about two minutes on two cores
+npm run train                                 # some minutes on two cores
 npx saccade view                              # look at the run
 npx saccade play ./env.ts --agent runs/my-${kind}   # watch the model
 npx saccade eval runs/my-${kind}                    # measure it

@@ -1,6 +1,6 @@
 /**
- * `npm run prove -- verifiers`: verifiers 0.4 with its training client plays a world with images on our server. The ids and log-probabilities in its traces are
- * those that our chat route gives for the same conversation and those of the real vLLM for the same ids and images. It needs a Python with `verifiers`,
+ * `npm run prove -- verifiers`: verifiers 0.4 with its training client plays a world with images on our server. The ids in its traces are
+ * those that we sampled, the log-probabilities too within its rounding, and those of the real vLLM for the same ids and images. It needs a Python with `verifiers`,
  * `gymnasium` and `pillow` in SACCADE_VERIFIERS_PYTHON, and for the second half SACCADE_VLLM_PYTHON.
  */
 import { execFile } from "node:child_process";
