@@ -28,19 +28,26 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/**
+ * Rooms whose files need no process of their own: starting one and loading the worlds costs a file more than a second of processor time.
+ * The others change environment variables, start servers and workers, or hold a model in memory, so each of their files is isolated.
+ */
+const SHARED = ["src/{core,images,run,http,model,envs,wire}/**/*.test.ts", "worlds/**/*.test.ts"];
+const common = { setupFiles: ["test/setup.ts"], testTimeout: 120_000, hookTimeout: 120_000 };
+
 export default defineConfig({
   test: {
-    include: [
-      "src/**/*.test.ts",
-      "worlds/**/*.test.ts",
-      "test/**/*.test.ts",
-      "recipes/**/*.test.ts",
-      "examples/**/*.test.ts",
-      "web/**/*.test.ts",
-    ],
-    setupFiles: ["worlds/register.ts"],
     sequence: { sequencer: LongestFirst },
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    projects: [
+      { test: { ...common, name: "shared", include: SHARED, isolate: false } },
+      {
+        test: {
+          ...common,
+          name: "isolated",
+          include: ["{src,test,recipes,examples,web}/**/*.test.ts"],
+          exclude: SHARED,
+        },
+      },
+    ],
   },
 });

@@ -10,7 +10,7 @@ export default defineConfig({
       "recipes/**/*.prove.ts",
       "web/**/*.prove.ts",
     ],
-    setupFiles: ["worlds/register.ts"],
+    setupFiles: ["test/setup.ts"],
     fileParallelism: false,
     testTimeout: 3_600_000,
     hookTimeout: 600_000,

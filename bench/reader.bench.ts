@@ -2,7 +2,7 @@
  * The reader of descriptions on texts by somebody who has not seen it. `npm run bench -- reader tasks FOLDER [SEED]` writes what such a writer needs: the prompt, the board, the frame and
  * what is so, for boards of every world whose things can be described (tasks.md, tasks.jsonl, frames). `npm run bench -- reader score FOLDER TEXTS.jsonl` pays what was written, one
  * `{ "task", "style", "kind": "true" | "false" | "gaming", "text" }` a line, and prints how much by kind and style; TEXTS.scored.jsonl has each text with what was read.
- * Without a word it scores the project's own set, which the reader was made with.
+ * `npm run bench -- reader strangers` scores the texts that strangers wrote, tried once on 2026-11-18. Without a word it scores the project's own set, which the reader was made with.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -15,6 +15,7 @@ import { table } from "./peer.ts";
 
 const [, command, folder = "", file = "", ...rest] = process.argv.slice(2);
 const OWN = resolve(import.meta.dirname, "../src/envs/world-model/golden");
+const STRANGERS = join(OWN, "strangers");
 const jsonl = <T>(path: string): T[] =>
   readFileSync(path, "utf8")
     .split("\n")
@@ -35,8 +36,10 @@ that the task names (without the tag itself), as one line of JSON: {"task": "sok
 
 if (command === "tasks" && folder !== "") await writeTasks(resolve(folder), Number(file === "" ? 900_000 : file));
 else if (command === "score" && file !== "") await report(resolve(folder), resolve(file), rest.includes("--worst"));
+else if (command === "strangers") await report(STRANGERS, join(STRANGERS, "texts.jsonl"), true);
 else if (command === undefined) await report(OWN, join(OWN, "descriptions.jsonl"), true);
-else process.stderr.write("usage: npm run bench -- reader [tasks FOLDER [SEED] | score FOLDER TEXTS.jsonl]\n");
+else
+  process.stderr.write("usage: npm run bench -- reader [strangers | tasks FOLDER [SEED] | score FOLDER TEXTS.jsonl]\n");
 
 async function writeTasks(to: string, seed: number): Promise<void> {
   mkdirSync(join(to, "frames"), { recursive: true });
@@ -107,7 +110,7 @@ async function report(tasks: string, texts: string, worst: boolean): Promise<voi
     );
     for (const one of odd) console.log(JSON.stringify(one));
   }
-  if (tasks !== OWN) {
+  if (!tasks.startsWith(OWN)) {
     const out = texts.replace(/(\.jsonl)?$/, ".scored.jsonl");
     writeFileSync(out, scored.map((one) => `${JSON.stringify(one)}\n`).join(""));
     console.log(`Each text with its claims and pay: ${out}`);

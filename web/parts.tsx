@@ -5,15 +5,16 @@ import type { Mark } from "./chart.tsx";
 import { isNumber, number, percent, STATUS_WORDS, signed } from "./format.ts";
 import { type Loaded, useSource } from "./use.ts";
 
-/** An image by its hash, drawn with hard pixels. Says so where it is not stored. */
+/** An image by its hash, drawn with hard pixels. Says so where there is none, or where it is not stored. */
 export function Frame(props: { run: string; hash: string | undefined; alt: string; class?: string }) {
   const source = useSource();
   const url = props.hash === undefined ? undefined : source.frameUrl(props.run, props.hash);
   const name = `frame ${props.class ?? ""}`;
   if (url === undefined) {
+    const why = props.hash === undefined ? "no image" : "not stored";
     return (
-      <span class={`${name} none`} role="img" aria-label={`${props.alt}: not stored`}>
-        not stored
+      <span class={`${name} none`} role="img" aria-label={`${props.alt}: ${why}`}>
+        {why}
       </span>
     );
   }
@@ -98,8 +99,8 @@ export function Status({ status }: { status: RunListItem["status"] }) {
 export function Episodes({ metrics, of }: { metrics: NewestMetrics; of: "eval" | "train" }) {
   const [asked, played, failed] = [metrics[`${of}/asked`], metrics[`${of}/episodes`], metrics[`${of}/failed`] ?? 0];
   if (!isNumber(asked) || !isNumber(played)) return null;
-  const lost = (["floor", "random", "ceiling"] as const).flatMap((name) => {
-    const count = metrics[`eval/${name}_failed`] ?? 0;
+  const lost = (["greedy", "floor", "random", "ceiling"] as const).flatMap((name) => {
+    const count = metrics[name === "greedy" ? "eval/failed_greedy" : `eval/${name}_failed`] ?? 0;
     return of === "eval" && count > 0 ? [`, ${name}: ${number(count)} failed`] : [];
   });
   return (

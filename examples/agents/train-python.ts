@@ -18,6 +18,6 @@ export default defineRecipe({
       },
     },
   ],
-  evaluate: { every: 15, seeds: [0, 127] },
+  evaluate: { every: 8, seeds: [0, 127] },
   teaches: "the same from a program in Python (GRPO)",
 });

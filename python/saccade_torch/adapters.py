@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from .errors import ConfigError, DataError
 from .modules import LoraLinear
-from .network import VISION_PREFIX, Freeze, Network
+from .network import Freeze, Network
 from .seeds import lora_a
 
 ADAPTER_PREFIX = "base_model.model."
@@ -63,7 +63,7 @@ def add_adapter(network: Network, spec: LoraSpec, freeze: Freeze | None, seed: i
         network.score.requires_grad_(True)
     chosen = 0
     for name, module in modules.items():
-        sees = name.startswith(VISION_PREFIX)
+        sees = network.sees(name)
         held = sees if freeze == "vision" else not sees if freeze == "language" else False
         if held or (spec.targets is not None and not any(matches(target, name) for target in spec.targets)):
             continue

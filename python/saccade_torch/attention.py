@@ -61,25 +61,25 @@ def uses_varlen(device: torch.device, dtype: torch.dtype) -> bool:
     return varlen_attn is not None and device.type == "cuda" and dtype in (torch.bfloat16, torch.float16)
 
 
-def packed_attention(q: Tensor, k: Tensor, v: Tensor, segments: Segments, causal: bool) -> Tensor:
+def packed_attention(q: Tensor, k: Tensor, v: Tensor, segments: Segments, causal: bool, scale: float | None = None) -> Tensor:
     """q [T, heads, d], k and v [T, kv heads, d] → [T, heads, d]."""
     if uses_varlen(q.device, q.dtype):
-        if segments.alike and not causal and torch.is_grad_enabled():
+        if segments.alike and not causal and scale is None and torch.is_grad_enabled():
             return _many_alike(q, k, v, segments)
-        return _varlen(q, k, v, segments.bounds, segments.longest, causal)
+        return _varlen(q, k, v, segments.bounds, segments.longest, causal, scale)
     lengths = segments.lengths
     if len(set(lengths)) == 1:
         shape = (len(lengths), lengths[0])
         parts = (x.unflatten(0, shape).transpose(1, 2) for x in (q, k, v))
-        return dense(*parts, causal).transpose(1, 2).flatten(0, 1)
+        return dense(*parts, causal, scale=scale).transpose(1, 2).flatten(0, 1)
     cut = (x.split(list(lengths)) for x in (q, k, v))
-    out = [dense(*(x.transpose(0, 1)[None] for x in part), causal)[0].transpose(0, 1) for part in zip(*cut)]
+    out = [dense(*(x.transpose(0, 1)[None] for x in part), causal, scale=scale)[0].transpose(0, 1) for part in zip(*cut)]
     return torch.cat(out)
 
 
-def dense(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, mask: Tensor | None = None) -> Tensor:
+def dense(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, mask: Tensor | None = None, scale: float | None = None) -> Tensor:
     """[batch, heads, T, d]; key-value heads are shared by groups of query heads."""
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
 
 
 def _many_alike(q: Tensor, k: Tensor, v: Tensor, segments: Segments) -> Tensor:
@@ -95,8 +95,8 @@ def _many_alike(q: Tensor, k: Tensor, v: Tensor, segments: Segments) -> Tensor:
     return torch.cat([out, rest])
 
 
-def _varlen(q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, longest: int, causal: bool) -> Tensor:
-    options: dict[str, object] = {}
+def _varlen(q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, longest: int, causal: bool, scale: float | None = None) -> Tensor:
+    options: dict[str, object] = {} if scale is None else {"scale": scale}
     if "window_size" in VARLEN_ARGUMENTS:
         options["window_size"] = (-1, 0) if causal else (-1, -1)
     else:

@@ -124,13 +124,11 @@ class KvCache:
 
     def _most(self, length: int) -> int:
         """Slots of this length."""
-        text = self.network.config.text_config
-        each = 2 * text.num_hidden_layers * length * text.num_key_value_heads * self.network.head_dim * self.network.compute.itemsize
+        each = 2 * self.network.depth * length * self.network.kv_heads * self.network.head_dim * self.network.compute.itemsize
         return max(1, min(MOST_SLOTS, self.most_bytes // each))
 
     def _allocate(self, length: int, keep: int, wanted: int) -> None:
-        text = self.network.config.text_config
-        heads, width, dtype = text.num_key_value_heads, self.network.head_dim, self.network.compute
+        heads, width, dtype = self.network.kv_heads, self.network.head_dim, self.network.compute
         active = sum(held.active for held in self.held.values())
         slots = max(active, min(wanted, self._most(length)))
         # Idle sequences that no longer fit go, those that waited longest first.
@@ -141,7 +139,7 @@ class KvCache:
         moved = {held.slot: place for place, held in enumerate(self.held.values())}
         old, new = list(moved), list(moved.values())
         for kind in ("keys", "values"):
-            layers = getattr(self, kind) or [None] * text.num_hidden_layers
+            layers = getattr(self, kind) or [None] * self.network.depth
             for index, tensor in enumerate(layers):
                 # One slot more, for rows that only fill a batch.
                 wide = torch.zeros(slots + 1, length, heads, width, dtype=dtype, device=self.network.device)

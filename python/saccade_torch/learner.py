@@ -22,7 +22,8 @@ from .attention import uses_varlen
 from .errors import ConfigError, DataError, EngineError, no_memory, out_of_memory
 from .features import FeatureCache
 from .losses import LossInputs, LossTerms, policy_loss, value_loss
-from .network import VALUE_HEAD, VISION_PREFIX, Freeze, Head, Network, Tokens
+from .families import FamilyNetwork
+from .network import ARCHITECTURES, VALUE_HEAD, Freeze, Head, Network, Tokens, read_kind
 from .optimizer import Optimizer, clip_scale
 from .seeds import value_head
 from .sharding import like, shard, whole, writes
@@ -82,7 +83,14 @@ def open_network(folder: str, head: Head, settings: Settings, trained: bool, lor
     """`trained` without LoRA: 32-bit masters, and what `freeze` holds back stays as it is."""
     if (Path(folder) / CONFIG).exists():
         raise ConfigError(f"{folder} is an adapter. Name its base model as the folder, and load the adapter into the learner.")
-    network = Network(folder, head, settings.compute, settings.device, trained and lora is None, place)
+    kind = read_kind(folder)
+    if kind in ARCHITECTURES:
+        network = Network(folder, head, settings.compute, settings.device, trained and lora is None, place)
+    elif place is not None:
+        raise ConfigError(f"{folder}: {kind} runs in one process without offload. Set processes to 1 and offload to false.")
+    else:
+        # With the same face.
+        network = FamilyNetwork(folder, kind, head, settings.compute, settings.device, trained and lora is None)  # type: ignore[assignment]
     if network.score is not None:
         kept = files.read_value_head(Path(folder))
         first = torch.from_numpy(value_head(network.score.in_features, seed))[None] if kept is None else kept
@@ -92,7 +100,7 @@ def open_network(folder: str, head: Head, settings: Settings, trained: bool, lor
         add_adapter(network, lora, freeze, seed)
     else:
         for name, parameter in network.named().items():
-            sees = name.startswith(VISION_PREFIX)
+            sees = network.sees(name)
             held = sees if freeze == "vision" else not sees and name != VALUE_HEAD if freeze == "language" else False
             parameter.requires_grad_(trained and not held)
             if trained and held:
@@ -132,14 +140,14 @@ class Learner:
         # The whole model must fit into host memory, but never onto one device.
         self.network = open_network(folder, head, settings, True, lora, freeze, seed, torch.device("cpu") if apart else None)
         self.network.checkpointing = settings.checkpointing
-        if settings.compile and uses_varlen(settings.device, settings.compute):
+        if settings.compile and self.network.own and uses_varlen(settings.device, settings.compute):
             compile_layers(self.network)
         if apart:
             shard(self.network, ranks, settings.offload)
         trained = {name: p for name, p in self.network.named().items() if p.requires_grad}
         self.trained = {ADAPTER_PREFIX + name: p for name, p in trained.items()} if lora else trained
         self.optimizer = Optimizer(self.trained, settings.compute)
-        self.tower_frozen = not any(p.requires_grad for p in self.network.visual.parameters())
+        self.tower_frozen = not any(p.requires_grad for name, p in self.network.named().items() if self.network.sees(name))
         self.seen = FeatureCache(self.network)
         self.version = 0
         self.moved = True
@@ -282,7 +290,7 @@ class Learner:
                 raise DataError(f"The adapter in {folder} has other matrices than this model: check rank, targets and base model.")
         else:
             into = dict(self.network.named())
-            tensors = files.read_weights(path)
+            tensors = self.network.read(folder)
             if self.head == "value":
                 head = files.read_value_head(path)
                 if head is None:
@@ -324,10 +332,10 @@ class Learner:
             return
         weights = {name: tensor for name, tensor in tensors.items() if name != VALUE_HEAD}
         if self.head == "value" and not self.network.config.tie_word_embeddings:
-            kept = files.read_weights(source).get("lm_head.weight")
+            kept = self.network.read(str(source)).get("lm_head.weight")
             if kept is not None:
                 weights["lm_head.weight"] = kept.float()
-        files.write_model(to, source, weights)
+        files.write_model(to, source, self.network.as_files(weights))
 
     def _backward(self, found: Tensor, entropy: Tensor | None, term: LossTerms) -> None:
         roots, slopes = [found], [term.slopes.to(found.dtype)]

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, Sequence
+from typing import Any, Literal, Sequence
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from .attention import Segments, to_device
 from .compiled import open_rows
 from .errors import ConfigError, DataError
+from .files import read_weights
 from .frames import Frame, PatchFormat
 from .modules import TextLayer, VisionBlock, adopt, linear, merge, norm
 from .rotary import TextRotary, frequencies, patch_places, token_positions
@@ -31,6 +32,7 @@ Freeze = Literal["vision", "language"]
 VALUE_HEAD = "score.weight"
 VISION_PREFIX = "model.visual."
 ARCHITECTURES = {"qwen3_vl": "Qwen3-VL", "qwen2_5_vl": "Qwen2.5-VL"}
+"""What this file computes; `families.py` has the others."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ class Pack:
 
 
 class Network(nn.Module):
+    own = True
+    """Its layers compute what we wrote."""
+    cuts = True
+    """Whether a prompt may be computed in pieces that end within a picture."""
+
     def __init__(self, folder: str, head: Head, compute: torch.dtype, device: torch.device, trained: bool, place: torch.device | None = None) -> None:
         """`trained`: parameters are 32-bit masters; else they are kept as they are computed with. `place`: where they lie until they are cut into pieces."""
         super().__init__()
@@ -98,6 +105,7 @@ class Network(nn.Module):
         text, vision = self.config.text_config, self.config.vision_config
         if getattr(text, "use_sliding_window", False):
             raise ConfigError(f"{folder}: attention with a sliding window is not supported; set use_sliding_window to false in config.json.")
+        self.depth, self.kv_heads = int(text.num_hidden_layers), int(text.num_key_value_heads)
         width = text.hidden_size
         self.score = nn.Linear(width, 1, bias=False, device=place or device) if head == "value" else None
         if head == "value":
@@ -133,21 +141,26 @@ class Network(nn.Module):
         """Every parameter under its Hugging Face name, the tied head once."""
         return {public_name(name): parameter for name, parameter in self.named_parameters()}
 
+    def as_files(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        return tensors
+
+    def read(self, folder: str) -> dict[str, Tensor]:
+        return read_weights(Path(folder))
+
     def pack(self, sequences: Sequence[Tokens]) -> Pack:
-        places: dict[str, int] = {}
-        frames: list[Frame] = []
-        starts: list[int] = []
+        # Pictures of one shape lie together: each shape is sent and cut at once, whatever the order in which sequences show them.
+        frames = sorted({span.frame.key: span.frame for sequence in sequences for span in sequence.spans}.values(), key=lambda frame: tuple(frame.pixels.shape))
+        starts: dict[str, int] = {}
+        used = 0
+        for frame in frames:
+            starts[frame.key] = used
+            used += self.format.tokens(frame)
         positions, rows, to = [], [], []
-        at = used = 0
+        at = 0
         for sequence in sequences:
             spans = []
             for span in sequence.spans:
-                if span.frame.key not in places:
-                    places[span.frame.key] = len(frames)
-                    frames.append(span.frame)
-                    starts.append(used)
-                    used += self.format.tokens(span.frame)
-                rows.append(np.arange(span.length) + starts[places[span.frame.key]])
+                rows.append(np.arange(span.length) + starts[span.frame.key])
                 to.append(np.arange(span.length) + at + span.start)
                 spans.append((span.start, *self.format.grid(span.frame)))
             positions.append(token_positions(len(sequence.ids), spans, self.format.merge)[0])
@@ -177,7 +190,7 @@ class Network(nn.Module):
         hidden = self.hidden(pack, features)[wanted]
         if nothing is not None:
             hidden = hidden + nothing
-        hidden = norm(self.language.norm, hidden, self.compute)
+        hidden = self.last(hidden)
         if self.score is not None:
             return linear(self.score, hidden.float()).sum(-1), None
         return token_scores(hidden, self.output_weight(), targets, inverse, self.bias, self.compiled)
@@ -248,26 +261,48 @@ class Network(nn.Module):
         return geometry_of(grids, GeometrySpec.of(self.config.vision_config), self.device, self.compute)
 
     def check(self, sequence: Tokens) -> None:
-        """Ids and pictures must agree before anything is computed."""
-        ids, image = sequence.ids, self.image
-        if len(ids) == 0:
-            raise DataError("A sequence needs at least one id.")
-        if len(ids) > self.context:
-            raise DataError(f"A sequence of {len(ids)} ids is longer than the model's context of {self.context}. Use fewer turns or smaller images.")
-        if ids.min() < 0 or ids.max() >= self.vocabulary:
-            raise DataError(f"An id lies outside the vocabulary of {self.vocabulary}.")
-        inside = np.zeros(len(ids), dtype=bool)
-        end = 0
-        for span in sequence.spans:
-            if span.start < end or span.length < 1 or span.start + span.length > len(ids):
-                raise DataError(f"A picture at {span.start}, {span.length} ids long, does not fit among {len(ids)} ids.")
-            end = span.start + span.length
-            inside[span.start : end] = True
-            tokens = self.format.tokens(span.frame)
-            if tokens != span.length:
-                raise DataError(f"A picture has {tokens} tokens, but {span.length} placeholders stand for it. Render it with this model's processor.")
-        if not np.array_equal(inside, ids == image):
-            raise DataError("Placeholder ids and pictures do not lie in the same places.")
+        check_tokens(self, sequence)
+
+    def sees(self, name: str) -> bool:
+        """Whether a parameter or module belongs to sight."""
+        return name.startswith(VISION_PREFIX)
+
+    def positions(self, row: Tokens) -> tuple[np.ndarray, int]:
+        """[3, ids], and where the first id after them stands."""
+        grids = [(span.start, *self.format.grid(span.frame)) for span in row.spans]
+        return token_positions(len(row.ids), grids, self.format.merge)
+
+    def placeholders(self, sequence: Tokens, start: int, length: int) -> np.ndarray:
+        return np.arange(start, start + length)
+
+    def last(self, hidden: Tensor) -> Tensor:
+        """The last norm, before the head."""
+        return norm(self.language.norm, hidden, self.compute)
+
+
+def check_tokens(network: Any, sequence: Tokens) -> None:
+    """Ids and pictures must agree before anything is computed. Between the placeholders of a picture a processor may write other tokens."""
+    ids, image = sequence.ids, network.image
+    if len(ids) == 0:
+        raise DataError("A sequence needs at least one id.")
+    if len(ids) > network.context:
+        raise DataError(f"A sequence of {len(ids)} ids is longer than the model's context of {network.context}. Use fewer turns or smaller images.")
+    known = (ids >= 0) & ((ids < network.vocabulary) | (ids == image))
+    if not known.all():
+        raise DataError(f"An id lies outside the vocabulary of {network.vocabulary}.")
+    inside = np.zeros(len(ids), dtype=bool)
+    end = 0
+    for span in sequence.spans:
+        if span.start < end or span.length < 1 or span.start + span.length > len(ids):
+            raise DataError(f"A picture at {span.start}, {span.length} ids long, does not fit among {len(ids)} ids.")
+        end = span.start + span.length
+        inside[span.start : end] = True
+        own = ids[span.start : end] == image
+        tokens = network.format.tokens(span.frame)
+        if tokens != own.sum() or not (own[0] and own[-1]):
+            raise DataError(f"A picture has {tokens} tokens, but {own.sum()} placeholders stand for it. Render it with this model's processor.")
+    if (ids[~inside] == image).any():
+        raise DataError("Placeholder ids and pictures do not lie in the same places.")
 
 
 def deepen(x: Tensor, features: Features | None, layer: int, rows: Tensor, to: Tensor) -> Tensor:
@@ -381,8 +416,6 @@ def read_kind(folder: str) -> str:
         kind = json.loads((Path(folder) / "config.json").read_text()).get("model_type")
     except (OSError, ValueError) as problem:
         raise ConfigError(f"Can't read {folder}/config.json ({problem}). Name a Hugging Face model folder.") from None
-    if kind not in ARCHITECTURES:
-        raise ConfigError(f"{folder}: model_type {kind} is not supported; {' and '.join(ARCHITECTURES.values())} are.")
     return str(kind)
 
 
@@ -406,10 +439,15 @@ def patch_format(folder: Path, vision: object) -> PatchFormat:
 
 def banned_ids(folder: Path, config: object) -> list[int]:
     """Ids that can't be sampled: pictures are put into a sequence by us alone. `<|vision_pad|>` has no place in config.json."""
-    names = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
-    banned = {getattr(config, name) for name in names}
+    banned = vision_token_ids(config)
     file = folder / "tokenizer.json"
     if file.exists():
         added = json.loads(file.read_text()).get("added_tokens", [])
         banned |= {token["id"] for token in added if token.get("content") == "<|vision_pad|>"}
     return sorted(int(id) for id in banned)
+
+
+def vision_token_ids(config: object) -> set[int]:
+    """Those that config.json has a place for."""
+    names = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+    return {int(id) for name in names if (id := getattr(config, name, None)) is not None}

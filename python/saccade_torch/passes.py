@@ -14,7 +14,7 @@ from .compiled import compiled
 from .draw import SamplingParams, choose
 from .features import FeatureCache
 from .kv_cache import Held, KvCache
-from .modules import TextLayer, join, norm
+from .modules import TextLayer, join
 from .network import Features, Network, Tokens
 from .scores import add_into, token_scores, wide_product
 
@@ -162,11 +162,16 @@ class Passes:
 
     def draw(self, hidden: Tensor, inverse: Tensor, uniform: Tensor, greedy: Tensor) -> Drawn:
         """One id for each row."""
-        last = self.network.language.norm
-        rows = normed(hidden, last.weight, last.variance_epsilon, self.network.compute) if self.fused else norm(last, hidden, self.network.compute)
+        rows = self._last(hidden)
         logits = wide_product(rows, self.network.output_weight().T)
         chosen, logprob, total = self.choose(logits, inverse, self.network.bias, uniform, greedy)
         return Drawn(torch.stack([chosen.double(), logprob.double()]), logits, inverse, total)
+
+    def _last(self, hidden: Tensor) -> Tensor:
+        if not self.fused:
+            return self.network.last(hidden)
+        last = self.network.language.norm
+        return normed(hidden, last.weight, last.variance_epsilon, self.network.compute)
 
     def _features(self, runs: Sequence[Run]) -> tuple[Features | None, Tensor, Tensor]:
         """Features of the pictures that these rows show, and which row shows which."""
@@ -176,10 +181,12 @@ class Passes:
             for span in run.active.request.input.spans:
                 first, last = max(span.start, run.start), min(span.start + span.length, run.end)
                 if first < last:
+                    places = self.network.placeholders(run.active.request.input, span.start, span.length)
+                    inside = (places >= first) & (places < last)
                     frames.append(span.frame)
-                    rows.append(np.arange(first, last) - span.start + used)
-                    to.append(np.arange(first, last) - run.start + at)
-                    used += span.length
+                    rows.append(np.nonzero(inside)[0] + used)
+                    to.append(places[inside] - run.start + at)
+                    used += len(places)
             at += run.end - run.start
         if not frames:
             nothing = torch.zeros(0, dtype=torch.long, device=self.network.device)
@@ -205,7 +212,7 @@ class Passes:
         if not rows:
             return
         send = self.network.to_device
-        asked = norm(self.network.language.norm, hidden[send(np.array(rows))], self.network.compute)
+        asked = self.network.last(hidden[send(np.array(rows))])
         found, _ = token_scores(
             asked, self.network.output_weight(), send(np.array(targets)), send(np.array(inverse, dtype=np.float32)), self.network.bias
         )

@@ -19,13 +19,14 @@ from .attention import uses_varlen
 from .decoding import Flight, Graphs
 from .draw import SamplingParams, draw_kept, keep
 from .errors import DataError, EngineError, out_of_memory
+from .families import FamilyNetwork
+from .family_passes import FamilyPasses
 from .features import FeatureCache
 from .kv_cache import Held, KvCache
 from .learner import Datum, Settings, check_datum, compile_layers, run_forward
 from .network import Network
 from .passes import Active, Drawn, Passes, Request, Run, Sample
 from .prefixes import shared, signature
-from .rotary import token_positions
 from .stops import ends_text
 
 __all__ = ["Request", "Sample", "Sampler"]
@@ -48,8 +49,11 @@ class Sampler:
         self.active: list[Active] = []
         self.counts = {"cachedTokens": 0, "prefilledTokens": 0, "decodedTokens": 0}
         self.budget = PREFILL_TOKENS.get(network.device.type, PREFILL_TOKENS["cpu"])
-        self.fast = uses_varlen(network.device, network.compute)
-        self.passes = Passes(network, self.cache, self.seen, self.fast, settings.compile)
+        self.fast = network.own and uses_varlen(network.device, network.compute)
+        if isinstance(network, FamilyNetwork):
+            self.passes: Passes = FamilyPasses(network, self.cache, self.seen)
+        else:
+            self.passes = Passes(network, self.cache, self.seen, self.fast, settings.compile)
         self.graphs = Graphs(self.passes, self.cache)
         self.patience = 0
         self.flight: Flight | None = None
@@ -70,6 +74,8 @@ class Sampler:
 
     def submit(self, request: Request) -> None:
         try:
+            if isinstance(self.network, FamilyNetwork) and self.network.family is None:
+                raise EngineError("This worker samples from families that Saccade knows alone. Sample from this one with vLLM, or add its description to families.py.")
             self.network.check(request.input)
             if any(other.sequence == request.sequence for other in self.requests()):
                 raise EngineError(f'Sequence "{request.sequence}" is already sampling. Wait for it, or name another sequence.')
@@ -158,7 +164,9 @@ class Sampler:
             left = active.prompt_left
             if active in owed or (self.fast and prompts and not left):
                 continue
-            count = min(left, budget) if left else 1
+            # Where placeholders see each other both ways, a picture must not be cut: its whole prompt goes at once.
+            count = min(left, budget) if self.network.cuts else left * (budget > 0)
+            count = count if left else 1
             budget -= count if left else 0
             if count:
                 runs.append(Run(active, active.held.filled, active.held.filled + count))
@@ -221,8 +229,7 @@ class Sampler:
 
     def _start(self, request: Request, held: Held, length: int) -> None:
         row = request.input
-        grids = [(span.start, *self.network.format.grid(span.frame)) for span in row.spans]
-        positions, after = token_positions(len(row.ids), grids, self.network.format.merge)
+        positions, after = self.network.positions(row)
         limit = min(request.params.max_tokens, self.network.context - len(row.ids))
         sample = Sample(cached=length)
         if request.params.prompt_logprobs:
@@ -239,10 +246,16 @@ class Sampler:
         # Its own slot has nearly all of a next turn; looking further is for new sequences.
         for source in (self.cache.held.get(request.sequence), self.cache.prefixes.best(signed)):
             if source is not None:
-                length = min(shared(source.signature, signed), source.filled, len(signed) - 1)
+                length = self._whole(request, min(shared(source.signature, signed), source.filled, len(signed) - 1))
                 if length or source.computing:
                     return length, source
         return 0, None
+
+    def _whole(self, request: Request, length: int) -> int:
+        """A prefix that ends within no picture, where that matters."""
+        if self.network.cuts:
+            return length
+        return next((span.start for span in request.input.spans if span.start < length < span.start + span.length), length)
 
     def _open(self, request: Request, signed: np.ndarray, length: int, source: Held | None) -> Held | None:
         own = self.cache.held.get(request.sequence)

@@ -31,7 +31,8 @@ from .worker import Worker
 
 LEAST_KEY = 16
 """Characters."""
-FOLDER_OPS = ("open_learner", "open_sampler", "export", "checkpoint", "restore")
+CHAT_OPS = ("chat", "render", "reply")
+FOLDER_OPS = ("open_learner", "open_sampler", "export", "checkpoint", "restore", *CHAT_OPS)
 SAMPLER_OPS = ("abort", "score", "offer", "give", "release", "close_sampler")
 MOST_BODY = 2 * 1024**3
 BUNDLE = "bundle:"
@@ -104,6 +105,8 @@ class Server:
             given |= {name: self._place(given[name], name) for name in ("folder", "base") if given.get(name)}
         if op == "sample":
             return await self._sample(request, given)
+        if op in CHAT_OPS:
+            return reply(await self.worker.chat_call(op, given))
         if op in SAMPLER_OPS:
             return reply(await self.worker.sampler_call(op, given))
         if op == "open_learner":

@@ -20,6 +20,7 @@ from .frames import FRAME_BYTES, FrameStore
 from .learner import Learner, Settings, open_frozen
 from .network import Tokens
 from .ranks import Leader, tell
+from .rendering import renderer_of
 from .sampler import Request, Sample, Sampler
 from .transfer import Offer
 
@@ -192,6 +193,24 @@ class Worker:
             raise EngineError(f"A learner has no {op}. Use the same version of saccade on both sides.")
         await self.learn(plain[op])
         return {}
+
+    async def chat_call(self, op: str, given: Body) -> dict[str, Any]:
+        """Messages to ids, on threads of their own: nothing that learns or samples waits for it."""
+
+        def work() -> dict[str, Any]:
+            renderer = renderer_of(given["folder"])
+            if op == "chat":
+                return renderer.about()
+            if op == "reply":
+                return {"ids": wire.raw(renderer.reply(given["text"]))}
+            frames = self.frames.get(given["images"])
+            if given["kind"] == "prompt":
+                ids, spans = renderer.prompt(given["messages"], frames, given.get("variables") or {})
+            else:
+                ids, spans = renderer.delta(given["messages"], frames, given["kind"] == "ended")
+            return {"ids": wire.raw(ids), "spans": spans}
+
+        return await asyncio.to_thread(work)
 
     async def sampler_call(self, op: str, given: Body) -> dict[str, Any]:
         entry = self.samplers.get(given["sampler"])

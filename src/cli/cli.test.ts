@@ -79,6 +79,16 @@ export default defineEnv({ id: "evil", summary: "", create: () => ({
     expect(ends[0]?.reply).toContain("<justification>");
   });
 
+  test("lets the generalist play several worlds", () => {
+    const ends = ["sokoban", "sliding_block/easy"].flatMap((world) =>
+      [0, 1].map((seed) => {
+        const args = ["play", world, "--agent", "generalist", "--greedy", "--seed", `${1_000_000_000 + seed}`];
+        return lines(saccade([...args, "--json"]).stdout).at(-1);
+      }),
+    );
+    expect(ends.filter((end) => end?.success).length).toBeGreaterThanOrEqual(3);
+  });
+
   test.each([
     [["--oracle", "--agent", "maze-2d"], "Choose one of --oracle and --agent."],
     [["--greedy"], "--greedy is for a model: name one with --agent."],

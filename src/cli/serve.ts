@@ -2,8 +2,13 @@
 import { basename, resolve } from "node:path";
 import { Command } from "commander";
 import { ConfigError } from "../core/index.ts";
+import { printable } from "../core/printable.ts";
+import { mixSeed } from "../core/seed.ts";
 import { type EngineConfig, openEngine } from "../engine/index.ts";
-import type { Workers } from "../rollout/index.ts";
+import { oracleReply } from "../envs/agent.ts";
+import { loadOracles } from "../envs/program.ts";
+import { openModel } from "../evaluate/index.ts";
+import type { AgentFactory, Workers } from "../rollout/index.ts";
 import { type ServeServer, startServer } from "../serve/server.ts";
 import { chosenModel } from "./chosen-model.ts";
 import { API_KEY_FLAG, collect, isFolder, readApiKey, wholeNumber } from "./common.ts";
@@ -24,6 +29,10 @@ type Flags = {
   store?: string;
   contextTokens?: number;
   concurrency?: number;
+  record?: string;
+  upstream?: string;
+  maxTokens?: number;
+  recordIdle?: number;
 };
 
 export function serveCommand(): Command {
@@ -48,6 +57,21 @@ export function serveCommand(): Command {
     )
     .option("--concurrency <n>", "requests to work on at once", wholeNumber("--concurrency", 1))
     .option(...ENGINE_FLAG)
+    .option("--record <folder>", "record each agent's episode in this run folder")
+    .option(
+      "--upstream <model>",
+      "with --record: who answers instead of a folder: provider:name, url#name, or a file with an oracle, ./oracle.ts",
+    )
+    .option(
+      "--max-tokens <n>",
+      "with --record: longest answer (default 512, of hosted models 4096)",
+      wholeNumber("--max-tokens", 1),
+    )
+    .option(
+      "--record-idle <seconds>",
+      "with --record: end an episode after this long without a request (default 1800)",
+      wholeNumber("--record-idle", 1),
+    )
     .option("--envs <names...>", "environments to serve: ids, files, or all for the built-in ones")
     .option("--openenv", "serve the environments to OpenEnv clients as well")
     .option("--env-workers <kind>", "where they run: inline, threads or processes")
@@ -63,6 +87,11 @@ export function serveCommand(): Command {
 async function runServe(model: string | undefined, flags: Flags): Promise<void> {
   const { envs, store } = flags;
   if (store !== undefined && !isFolder(store)) throw new ConfigError(`--store: there is no folder ${store}.`);
+  if (flags.record !== undefined) return recordEpisodes(model, flags, flags.record);
+  if (flags.upstream !== undefined)
+    throw new ConfigError(
+      "--upstream answers in place of a model while --record writes the episodes: name its folder.",
+    );
   if (model === undefined && envs === undefined) {
     throw new ConfigError("Say what to serve: a model, --envs with names of environments, or both.");
   }
@@ -100,6 +129,59 @@ async function runServe(model: string | undefined, flags: Flags): Promise<void> 
   } finally {
     await engine.close();
   }
+}
+
+async function recordEpisodes(model: string | undefined, flags: Flags, folder: string): Promise<void> {
+  const { upstream, maxTokens, recordIdle: idleSeconds } = flags;
+  if ((model === undefined) === (upstream === undefined))
+    throw new ConfigError("--record needs one who answers: a model, or --upstream.");
+  const other = (["store", "envs"] as const).find((name) => flags[name] !== undefined);
+  if (other !== undefined) throw new ConfigError(`--record serves the chat routes alone: leave --${other} out.`);
+  const key = readApiKey(flags.apiKeyFile);
+  const answers = await recordedModel(upstream, model, flags);
+  try {
+    const server = await startServer({
+      ...{ host: flags.host, port: flags.port, allowHosts: flags.allowHost, ...(key !== undefined && { key }) },
+      record: { folder, model: answers, ...(idleSeconds !== undefined && { idleSeconds }) },
+    });
+    await untilStopped(server);
+  } finally {
+    await answers.close();
+  }
+
+  async function recordedModel(hosted: string | undefined, own: string | undefined, { engine }: Flags) {
+    const length = maxTokens === undefined ? {} : { maxTokens };
+    if (hosted === undefined) {
+      // The plain distribution: what is recorded can be trained on.
+      const settings = { ...length, temperature: 1, ...(engine !== undefined && { engine }) };
+      return openModel(await chosenModel(own as string), settings);
+    }
+    if (/\.[cm]?[jt]s$/.test(hosted)) return oracleModel(hosted);
+    if (hosted.startsWith("agent:"))
+      throw new ConfigError(
+        "--upstream agent:… needs an environment: name a file with an oracle, such as ./oracle.ts.",
+      );
+    return openModel(hosted, {
+      ...length,
+      onTrouble: (reason) => process.stderr.write(`${hosted}: ${printable(reason)}; trying again\n`),
+    });
+  }
+}
+
+/** A file with `{ oracle }`, which answers by what it reads in the messages. */
+function oracleModel(file: string) {
+  const oracles = loadOracles(file);
+  const agent: AgentFactory = ({ seed }) => ({
+    reply: () => Promise.reject(new ConfigError("An oracle of this kind answers requests alone.")),
+    converse: () => ({
+      kind: "text",
+      async answer({ messages }) {
+        const asked = { seed, draw: mixSeed("upstream", seed, messages.length), messages };
+        return { text: (await oracleReply(oracles, "oracle", null, asked)) ?? "", cut: false };
+      },
+    }),
+  });
+  return { name: basename(file), identity: { oracle: basename(file) }, agent, close: async () => {} };
 }
 
 async function untilStopped(server: ServeServer): Promise<void> {

@@ -9,7 +9,7 @@ import { basename, dirname, isAbsolute, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { ConfigError, DataError, EnvError, errorMessage } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
-import type { Awaitable, Json } from "../core/json.ts";
+import type { Awaitable, Json, JsonObject } from "../core/json.ts";
 import { assistant, imagesOf, type Message } from "../core/message.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { mixSeed } from "../core/seed.ts";
@@ -43,6 +43,8 @@ export type Demo = {
   readonly noise?: Noise;
   /** Which replies are to be learned, in order; absent: all. */
   readonly learn?: readonly boolean[];
+  /** What the chat template reads beside the messages, such as `tools`: of conversations of agents that bring their own loop. */
+  readonly variables?: JsonObject;
 };
 
 /**

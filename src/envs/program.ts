@@ -85,7 +85,7 @@ function loadJudge(path: string): Judge {
   );
 }
 
-function loadOracles(path: string): Oracles {
+export function loadOracles(path: string): Oracles {
   const oracles = loadFile(path) as Oracles | null;
   if (typeof oracles?.oracle === "function") return oracles;
   throw new ConfigError(

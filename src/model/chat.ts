@@ -115,6 +115,15 @@ export type ModelFiles = {
   text(name: string): Promise<string | undefined>;
 };
 
+/** Whether a folder's chat side is one that `loadChat` reads; a folder that can't be read at all is its to complain about. */
+export async function speaksQwen(path: string): Promise<boolean> {
+  const json = await diskFiles(path)
+    .json("config.json")
+    .catch(() => undefined);
+  const kind = isJsonObject(json) ? json.model_type : undefined;
+  return typeof kind !== "string" || CHAT_FAMILY.some((known) => known === kind);
+}
+
 export function loadChat(path: string): Promise<ChatFolder> {
   return readChat(diskFiles(path));
 }

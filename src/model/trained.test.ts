@@ -42,7 +42,10 @@ test("a folder without the file was not trained here, and a broken one is an err
 });
 
 test("what ships knows how it was trained", async () => {
-  expect(shippedModels()).toContain("maze-2d");
+  expect(shippedModels()).toEqual(expect.arrayContaining(["generalist", "maze-2d"]));
+  const worlds = (await readTrained(shippedModel("generalist") as string))?.envs.map(({ env }) => env) ?? [];
+  expect(new Set(worlds).size).toBe(19);
+  expect(worlds).toEqual(expect.arrayContaining(["sliding_block/easy", "sokoban"]));
   expect(shippedModel("../recipes")).toBeUndefined();
   const { envs } = (await readTrained(shippedModel("maze-2d") as string)) ?? {};
   expect(envs?.map(({ env }) => env)).toEqual(["maze_2d/easy"]);

@@ -58,13 +58,9 @@ export async function playDriven(request: EpisodeRequest, driver: Driver): Promi
   };
 }
 
-async function play(
-  { name, seed, signal: outer }: EpisodeRequest,
-  driver: Driver,
-  line: EpisodeLine,
-  signal: AbortSignal,
-): Promise<Ending> {
-  const door = await sharedDoor();
+async function play(request: EpisodeRequest, driver: Driver, line: EpisodeLine, signal: AbortSignal): Promise<Ending> {
+  const { name, seed, signal: outer } = request;
+  const door = request.door ?? (await sharedDoor());
   const address = door.open(line);
   try {
     const earned = await within(() => driver.drive(line.face(address, seed)), Number.POSITIVE_INFINITY, signal);
@@ -128,6 +124,7 @@ function turnsOf(turns: readonly LineTurn[], earned: Earned | undefined): Turn[]
         valid: true,
         conversation: turn.conversation,
         wire: turn.wire,
+        ...(turn.variables && { variables: turn.variables }),
       },
       startedAt: turn.askedAt,
       sampleMs: turn.answeredAt - turn.askedAt,

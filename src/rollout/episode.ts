@@ -12,6 +12,7 @@ import { type Env, type RewardPart, sumRewards } from "../envs/env.ts";
 import { stackAtUser } from "../run/failures.ts";
 import { type Agent, OutOfTokens, PromptTooLong } from "./agents.ts";
 import { episodeSignal, TimedOut, within } from "./deadline.ts";
+import type { Address, Face } from "./door.ts";
 import { OUR_FAULTS, type Trajectory, type Turn } from "./trajectory.ts";
 
 export type EpisodeLimits = {
@@ -33,6 +34,8 @@ export type EpisodeRequest = EpisodeLimits & {
   readonly sibling?: number;
   readonly retries?: number;
   readonly signal?: AbortSignal;
+  /** Where a program finds the model of its episode; default: the process's own. */
+  readonly door?: { open(face: Face): Address };
 };
 
 type Ending = Pick<Trajectory, "end" | "error" | "fault">;

@@ -15,6 +15,7 @@ export { EnvHost, type EnvSpec, type HostedEnv, type Workers } from "./hosts.ts"
 export type { Judge } from "./judge.ts";
 export { type Given, type LedgerLimits, TokenLedger } from "./ledger.ts";
 export { type Figures, type PlayOptions, playSeeds, type SeedScores, type Yardsticks } from "./play.ts";
+export { type ReadFrame, recordedDemos } from "./recorded.ts";
 export {
   type PassAtK,
   passAtK,

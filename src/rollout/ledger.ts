@@ -183,23 +183,27 @@ export class TokenLedger {
     }
   }
 
-  /** Each span is whole and made of placeholders, and there is no placeholder outside the spans. */
+  /**
+   * Each span is whole, begins and ends with a placeholder, and there is no placeholder outside the spans. Between the placeholders of an image some
+   * families write other tokens, such as the ends of its rows; the engine knows how many placeholders there must be.
+   */
   #checkImages({ ids, images }: ModelInput): void {
     const { imageToken } = this.#limits;
+    const placeholders = (some: Int32Array) => some.reduce((count, id) => count + (id === imageToken ? 1 : 0), 0);
     let end = 0;
     let announced = 0;
     for (const span of images) {
       const whole = Number.isInteger(span.start) && span.length >= 1 && span.start >= end;
       end = span.start + span.length;
-      if (!whole || end > ids.length || ids.subarray(span.start, end).some((id) => id !== imageToken)) {
+      if (!whole || end > ids.length || ids[span.start] !== imageToken || ids[end - 1] !== imageToken) {
         throw new DataError(
           `The image at ids ${span.start}..${end - 1} does not have its own ${span.length} placeholders; ` +
             "the renderer and the model do not belong together.",
         );
       }
-      announced += span.length;
+      announced += placeholders(ids.subarray(span.start, end));
     }
-    const found = ids.reduce((count, id) => count + (id === imageToken ? 1 : 0), 0);
+    const found = placeholders(ids);
     if (found !== announced) {
       throw new DataError(
         `The ids hold ${found} image placeholders, but their images have ${announced}; ` +

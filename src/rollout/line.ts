@@ -37,6 +37,8 @@ export type LineTurn = AgentTurn & {
   readonly answeredAt: number;
   readonly encodeMs: number;
   readonly wire: string;
+  /** Of the request that opened its conversation, where it had any: what the template read beside the messages. */
+  readonly variables?: JsonObject;
 };
 
 export type LineOptions = {
@@ -221,6 +223,7 @@ export class EpisodeLine implements Face {
           said,
           encodeMs,
           ...this.#times(call),
+          ...this.#opening(rest.conversation, call),
         });
       },
     });
@@ -250,7 +253,7 @@ export class EpisodeLine implements Face {
     const finish = answer.cut ? "length" : "stop";
     this.#turns.push({
       ...{ conversation, messages: found.given, reply: answer.text, calls: said.calls, said, encodeMs: 0 },
-      ...{ stopReason: finish, trained: false, ...this.#times(call) },
+      ...{ stopReason: finish, trained: false, ...this.#times(call), ...this.#opening(conversation, call) },
     });
     const head = {
       id: call.id,
@@ -264,6 +267,12 @@ export class EpisodeLine implements Face {
 
   #times({ started, asked }: Call) {
     return { askedAt: started, answeredAt: performance.timeOrigin + performance.now(), wire: asked.wire };
+  }
+
+  #opening(conversation: number, { asked }: Call): Pick<LineTurn, "variables"> {
+    const { variables = {} } = asked.options;
+    const isFirst = !this.#turns.some((turn) => turn.conversation === conversation);
+    return isFirst && Object.keys(variables).length > 0 ? { variables } : {};
   }
 
   #meet(error: unknown, key: string): void {

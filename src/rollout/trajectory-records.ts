@@ -1,5 +1,6 @@
 /** A trajectory as the run folder stores it: plain JSON with frames by hash, for viewers. */
 import type { Image } from "../core/image.ts";
+import { isJsonObject } from "../core/json.ts";
 import { imagesOf, type Message } from "../core/message.ts";
 import { nameOf } from "../core/model-input.ts";
 import { rangeOf } from "../core/numbers.ts";
@@ -104,18 +105,24 @@ function turnRecord(trajectory: Trajectory, index: number, context: RecordContex
 
 /** Of turns that a program asked for. */
 function requestOf({ observation, info }: Trajectory["turns"][number]): Pick<TurnRecord, "request"> {
-  const { conversation, wire, actions } = info;
+  const { conversation, wire, actions, variables } = info;
   if (typeof conversation !== "number" || typeof wire !== "string") return {};
   const messages = observation.map((message) => ({
     role: message.role,
     text: plain([message]),
     frames: hashes([message]),
+    ...(message.content.length > 1 && { parts: message.content.map(partRecord) }),
   }));
   const calls = actions.map(({ name, payload }) => ({
     name,
     arguments: typeof payload === "string" ? payload : JSON.stringify(payload),
   }));
-  return { request: { conversation, wire, messages, calls } };
+  const opened = isJsonObject(variables) ? { variables } : {};
+  return { request: { conversation, wire, messages, calls, ...opened } };
+}
+
+function partRecord(part: Message["content"][number]): string | { readonly frame: string } {
+  return part.type === "text" ? part.text : { frame: part.image.hash };
 }
 
 function versionOf(trajectory: Trajectory, turn: number): number {

@@ -34,6 +34,8 @@ export type { Tracked, TrackedRun, TrackedValue, Tracker } from "./trackers/trac
 export {
   type KeepReason,
   type NumberRow,
+  type RequestMessage,
+  type RequestRecord,
   type RewardRecord,
   readTrajectories,
   TOKEN_KINDS,

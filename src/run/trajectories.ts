@@ -91,13 +91,23 @@ export type TurnRecord = {
   readonly sight?: number;
 };
 
+/** A message of a program. A frame stands in `text` as "<image>"; `parts` tells where, for messages of several parts. */
+export type RequestMessage = {
+  readonly role: string;
+  readonly text: string;
+  readonly frames: readonly string[];
+  readonly parts?: readonly (string | { readonly frame: string })[];
+};
+
 /** A request of a program. */
 export type RequestRecord = {
   readonly conversation: number;
   /** `chat`, `responses` or `messages`. */
   readonly wire: string;
-  /** What was new to the conversation; a frame stands in it as "<image>". */
-  readonly messages: readonly { readonly role: string; readonly text: string; readonly frames: readonly string[] }[];
+  /** What was new to the conversation. */
+  readonly messages: readonly RequestMessage[];
+  /** Of the request that opened the conversation: what the chat template read beside the messages, tools above all. */
+  readonly variables?: JsonObject;
   readonly calls: readonly { readonly name: string; readonly arguments: string }[];
 };
 

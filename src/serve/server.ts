@@ -20,6 +20,7 @@ import * as control from "./control.ts";
 import { Environments, type EnvironmentsOptions } from "./environments.ts";
 import { answerGenerate } from "./generate.ts";
 import { OpenEnv } from "./openenv.ts";
+import { Recorder, type RecordOptions } from "./record.ts";
 import { renderChatRequest, renderCompletionRequest } from "./render.ts";
 import { TINKER_PREFIX, Tinker } from "./tinker/tinker.ts";
 import { answerDetokenize, answerTokenize } from "./tokens.ts";
@@ -34,6 +35,8 @@ export type ServeOptions = (BackendOptions | { readonly folder?: undefined }) & 
   readonly allowHosts?: readonly string[];
   /** Weights that requests name are loaded from inside this folder only; absent: none are. */
   readonly store?: string;
+  /** Records the episodes of agents that others start; then the chat routes are the only ones, and `model` of these answers. */
+  readonly record?: RecordOptions;
   /** `openenv`: also as an OpenEnv server. */
   readonly environments?: EnvironmentsOptions & { readonly openenv?: boolean };
 };
@@ -100,6 +103,7 @@ type Served = {
 
 export async function startServer(options: ServeOptions): Promise<ServeServer> {
   const { host = "127.0.0.1", port = 0, key, store } = options;
+  if (options.record !== undefined) return startRecorder(options, options.record);
   if (options.folder === undefined && options.environments === undefined) {
     throw new ConfigError("There is nothing to serve: name a model, environments, or both.");
   }
@@ -142,6 +146,28 @@ export async function startServer(options: ServeOptions): Promise<ServeServer> {
       await server.close();
       await environments?.close();
       await tinker?.close();
+    },
+  };
+}
+
+async function startRecorder(options: ServeOptions, record: RecordOptions): Promise<ServeServer> {
+  const { host = "127.0.0.1", port = 0, key, allowHosts: names = [] } = options;
+  const guard = new Guard({ host, names, ...(key !== undefined && { key }) });
+  const recorder = await Recorder.open(record);
+  const handle = async (request: HttpRequest) => {
+    checkCaller(request, guard);
+    return recorder.answer(request);
+  };
+  const server = await listen({ host, port, handle, onError: apiErrorResponse }).catch(async (error: unknown) => {
+    await recorder.close();
+    throw error;
+  });
+  return {
+    url: server.url,
+    port: server.port,
+    async close() {
+      await server.close();
+      await recorder.close();
     },
   };
 }

@@ -4,11 +4,14 @@
  * alone, in all turns that are to be learned.
  */
 import { DataError } from "../core/errors.ts";
+import type { JsonObject } from "../core/json.ts";
 import { type Message, textOf } from "../core/message.ts";
 import type { Datum, Sampler } from "../engine/engine.ts";
 import type { Demo } from "../envs/demos.ts";
 import type { ChatModel } from "../model/chat.ts";
-import { OutOfTokens, type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
+import { OutOfTokens, PromptTooLong, type TokenAgentOptions, tokenAgent } from "../rollout/agents.ts";
+import { Conversations } from "../rollout/conversations.ts";
+import { saidBy } from "../rollout/matching.ts";
 import type { Sequence } from "../rollout/trajectory.ts";
 import { toDatum } from "./batch.ts";
 
@@ -20,7 +23,7 @@ export type SequenceLayout = Pick<TokenAgentOptions, "turns" | "history" | "cont
  * turn when they are split.
  */
 export async function sequencesOf(
-  { messages, learn }: Pick<Demo, "messages" | "learn">,
+  { messages, learn, variables }: Pick<Demo, "messages" | "learn" | "variables">,
   model: ChatModel,
   layout: SequenceLayout,
 ): Promise<Sequence[]> {
@@ -30,6 +33,7 @@ export async function sequencesOf(
     throw new DataError("A demonstration has two assistant messages in a row, or begins with one; join or drop them.");
   }
   const replies = await Promise.all(turns.map((at) => model.renderer.reply(textOf(messages[at] as Message))));
+  if (variables !== undefined) return conversationOf({ messages, learn, variables }, turns, replies, model, layout);
   const agent = tokenAgent({
     ...layout,
     model,
@@ -45,6 +49,43 @@ export async function sequencesOf(
   }
   const sequences = agent.sequences?.() ?? [];
   return learn === undefined ? [...sequences] : sequences.flatMap((sequence) => forget(sequence, learn));
+}
+
+type Asking = Pick<Demo, "messages"> & {
+  readonly learn: readonly boolean[] | undefined;
+  readonly variables: JsonObject;
+};
+
+/** The conversation of an agent that brings its own loop is played again through conversations, which is how reinforcement learning meets it: with its tools, in one sequence. */
+async function conversationOf(
+  { messages, learn, variables }: Asking,
+  turns: readonly number[],
+  replies: readonly Int32Array[],
+  model: ChatModel,
+  { contextTokens = model.maxPositions }: SequenceLayout,
+): Promise<Sequence[]> {
+  const conversations = new Conversations({
+    ...{
+      model,
+      contextTokens,
+      sampler: reciter([]),
+      temperature: 1,
+      maxTokens: contextTokens,
+      name: "demo",
+      seed: [0],
+    },
+  });
+  const { signal } = new AbortController();
+  try {
+    for (const [turn, at] of turns.entries()) {
+      const { sample } = await conversations.open({ messages: messages.slice(0, at), variables });
+      await sample({ recited: replies[turn] as Int32Array, signal, read: () => saidBy(messages[at] as Message) });
+    }
+  } catch (error) {
+    throw error instanceof OutOfTokens || error instanceof PromptTooLong ? tooLong(error.message) : error;
+  }
+  const sequences = conversations.sequences();
+  return learn === undefined ? sequences : sequences.flatMap((sequence) => forget(sequence, learn));
 }
 
 /** The sequence with the replies that are not to be learned as mere context; none when nothing is left. */

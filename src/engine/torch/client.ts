@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { type ModelInput, nameOf } from "../../core/model-input.ts";
-import { type ChatFolder, loadChat } from "../../model/chat.ts";
+import { type ChatFolder, loadChat, speaksQwen } from "../../model/chat.ts";
 import type { Datum } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { Gone, WorkerLost } from "./lost.ts";
@@ -12,7 +12,9 @@ import type { Link, WorkerSource } from "./process.ts";
 import { type Body, type FrameBody, MissingFrames } from "./wire.ts";
 
 type Span = ModelInput["images"][number];
-type Processor = ChatFolder["processor"];
+type Processor = Pick<ChatFolder["processor"], "targetSize" | "view">;
+/** Where the worker has the processor, images travel as they are. */
+const UNTOUCHED: Processor = { targetSize: (width, height) => ({ width, height }), view: (image) => image };
 
 /** Bytes of images in one request. */
 const FRAME_BYTES = 32 * 1024 ** 2;
@@ -32,7 +34,7 @@ export class Pictures {
   }
 
   static async of(folder: string): Promise<Pictures> {
-    return new Pictures((await loadChat(folder)).processor);
+    return new Pictures((await speaksQwen(folder)) ? (await loadChat(folder)).processor : UNTOUCHED);
   }
 
   /** The pixels a model gets depend on the image and on the size its processor chooses. */

@@ -1,10 +1,10 @@
 /**
  * The PyTorch engine: models in a Python worker (python/saccade_torch), on whatever device that has. Saccade starts the worker and watches it, or attaches to
- * one that runs elsewhere. It computes what the embedded engine computes, of larger models and of Qwen2.5-VL too; see docs/guide/pytorch.md.
+ * one that runs elsewhere. It computes what the embedded engine computes, of larger models and of other families too; see docs/guide/pytorch.md.
  */
 import { z } from "zod";
 import { ConfigError } from "../../core/errors.ts";
-import { type ChatModel, chatModel, loadChat } from "../../model/chat.ts";
+import { type ChatModel, chatModel, loadChat, speaksQwen } from "../../model/chat.ts";
 import type { Capabilities, Engine, Learner, LearnerSpec, Sampler } from "../engine.ts";
 import { LOSS_SCHEMAS } from "../loss-schemas.ts";
 import type { EngineConfig, EngineDefinition } from "../registry.ts";
@@ -12,6 +12,7 @@ import { Bundles } from "./bundle.ts";
 import { Client, Pictures } from "./client.ts";
 import { TorchLearner } from "./learner.ts";
 import { LocalWorker, RemoteWorker, type WorkerSettings, type WorkerSource } from "./process.ts";
+import { workerChat } from "./renderer.ts";
 import { TorchSampler } from "./sampler.ts";
 
 export class TorchEngine implements Engine {
@@ -57,7 +58,9 @@ export class TorchEngine implements Engine {
   }
 
   async chat(folder: string): Promise<ChatModel> {
-    return chatModel(await loadChat(await this.#bundles.home(folder)));
+    const home = await this.#bundles.home(folder);
+    if (await speaksQwen(home)) return chatModel(await loadChat(home));
+    return workerChat(this.#client, await this.#bundles.send(home, { keep: true }), await this.#seeing(home));
   }
 
   /** What the worker is and has done: its device, dtype, versions, counts of tokens. */

@@ -66,7 +66,7 @@ export function floats(bytes: unknown): Float32Array {
   return new Float32Array(new Uint8Array(bytes as Uint8Array).buffer);
 }
 
-function ints(bytes: unknown): Int32Array {
+export function ints(bytes: unknown): Int32Array {
   return new Int32Array(new Uint8Array(bytes as Uint8Array).buffer);
 }
 

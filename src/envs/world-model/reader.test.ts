@@ -190,22 +190,29 @@ test("the prompt's own example is in the form that it prescribes", async () => {
   }
 });
 
-test("our own set of descriptions: the form is read exactly, other true texts cost nothing, false ones and games are not paid", async () => {
-  const lines = <T>(file: string) =>
-    readFileSync(new URL(`golden/${file}`, import.meta.url), "utf8")
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line) as T);
-  // Worlds that are made at once; `npm run bench -- reader` has all of them.
-  const tasks = lines<Task>("tasks.jsonl").filter(({ env }) => /^(sokoban|frozen_lake|maze_2d)$/.test(env));
-  const ids = new Set(tasks.map(({ id }) => id));
-  const scored = await score(
-    tasks,
-    lines<Written>("descriptions.jsonl").filter(({ task }) => ids.has(task)),
-  );
-  const of = (kind: Written["kind"]) => scored.filter((one) => one.kind === kind);
-  expect([of("true"), of("false"), of("gaming")].map((list) => list.length > 50)).toEqual([true, true, true]);
-  expect(of("true").filter(({ style, exact }) => style.startsWith("form") && !exact)).toEqual([]);
-  expect(of("true").filter(({ pay }) => pay < 0)).toEqual([]);
-  expect([...of("false"), ...of("gaming")].filter(({ pay }) => pay > 0)).toEqual([]);
-});
+// Strangers saw the prompt and the boards, not the reader (2026-11-18: 220 true, 68 false and 68 gaming texts; `npm run bench -- reader strangers` scores all of them).
+test.each([
+  ["our own set of descriptions", "tasks.jsonl", "descriptions.jsonl"],
+  ["descriptions by strangers", "strangers/tasks.jsonl", "strangers/texts.jsonl"],
+])(
+  "%s: the form is read exactly, other true texts cost nothing, false ones and games are not paid",
+  async (_, posed, written) => {
+    const lines = <T>(file: string) =>
+      readFileSync(new URL(`golden/${file}`, import.meta.url), "utf8")
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line) as T);
+    // Worlds that are made at once; `npm run bench -- reader` has all of them.
+    const tasks = lines<Task>(posed).filter(({ env }) => /^(sokoban|frozen_lake|maze_2d)$/.test(env));
+    const ids = new Set(tasks.map(({ id }) => id));
+    const scored = await score(
+      tasks,
+      lines<Written>(written).filter(({ task }) => ids.has(task)),
+    );
+    const of = (kind: Written["kind"]) => scored.filter((one) => one.kind === kind);
+    expect([of("true"), of("false"), of("gaming")].map((list) => list.length > 30)).toEqual([true, true, true]);
+    expect(of("true").filter(({ style, exact }) => style.startsWith("form") && !exact)).toEqual([]);
+    expect(of("true").filter(({ pay }) => pay < 0)).toEqual([]);
+    expect([...of("false"), ...of("gaming")].filter(({ pay }) => pay > 0)).toEqual([]);
+  },
+);

@@ -49,6 +49,12 @@ describe("what claims are worth", () => {
   test("each claim is matched with a thing of its own", () => {
     const claims = read("hole: right; hole: below; goal: below");
     expect(matchClaims(claims, TRUTH).map((thing) => thing >= 0)).toEqual([true, true, false]);
+    // The first gives way to the second, which has no other; of three that fit two things, two have one.
+    const holes = read("hole: below, left; hole: below, right");
+    expect(matchClaims(read("hole: below; hole: below, left"), holes)).toEqual([1, 0]);
+    expect(matchClaims(read("hole: below; hole: below; hole: below"), holes).filter((thing) => thing < 0)).toEqual([
+      -1,
+    ]);
   });
 });
 
