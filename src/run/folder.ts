@@ -2,6 +2,7 @@
  * The run folder, opened by the one process that writes it:
  *
  *     run.json                   what the run is, how it stands
+ *     notes.json                 what people say about it (tags, note, star): written by others, see `notes.ts`
  *     events.jsonl               metrics and what happened, in order
  *     trajectories/step-N.jsonl  kept episodes
  *     frames/<hash>.png          each distinct frame once

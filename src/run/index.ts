@@ -15,7 +15,7 @@ export { type Failure, failureLines } from "./failures.ts";
 export { openRun, RunFolder, type RunOptions } from "./folder.ts";
 export { type FrameCounts, type FrameOptions, FrameStore, readFrame, readFrameBytes } from "./frames.ts";
 export { readLines } from "./jsonl.ts";
-export { isRun, listRuns, type RunSummary, summarizeRun } from "./list.ts";
+export { deleteRun, isRun, listRuns, type RunSummary, summarizeRun } from "./list.ts";
 export { isLocked } from "./lock.ts";
 export {
   type Difference,
@@ -26,6 +26,7 @@ export {
   readManifest,
 } from "./manifest.ts";
 export { METRICS, type MetricGroup, type MetricInfo, type MetricUnit, metricInfo } from "./metrics.ts";
+export { changeNotes, NO_NOTES, type RunNotes, readNotes } from "./notes.ts";
 export { Follower, LiveTrackers } from "./trackers/follow.ts";
 export { openTrackers, trackerSchema } from "./trackers/open.ts";
 export { metricTable, toCsv, toParquet } from "./trackers/table.ts";

@@ -1,12 +1,17 @@
 /** The runs under a folder and how each stands, for `saccade runs` and the viewer's first page. Reads only the ends of long files. */
-import { stat } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
+import { ConfigError } from "../core/errors.ts";
+import { move } from "../core/move.ts";
 import { CheckpointStore } from "./checkpoints.ts";
 import { EVENTS_FILE, loadEvents, type Metrics } from "./events.ts";
-import { namesIn } from "./files.ts";
+import { namesIn, TEMPORARY, temporaryName } from "./files.ts";
 import { tailStart } from "./jsonl.ts";
 import { isLocked } from "./lock.ts";
-import { MANIFEST_FILE, type Manifest, type RunStatus, readManifest } from "./manifest.ts";
+import { isRun, type Manifest, type RunStatus, readManifest } from "./manifest.ts";
+import { type RunNotes, readNotes } from "./notes.ts";
+
+export { isRun };
 
 /** Bytes read from the end of `events.jsonl`: hundreds of steps. */
 const TAIL_BYTES = 1024 * 1024;
@@ -26,21 +31,32 @@ export type RunSummary = {
   readonly metrics: Metrics;
   readonly bestStep?: number;
   readonly manifest?: Manifest;
+  /** What people say about it. */
+  readonly notes: RunNotes;
   /** What can't be read, in words. */
   readonly missing: readonly string[];
 };
 
 /** `root` may be a run itself. Newest first. */
 export async function listRuns(root: string): Promise<RunSummary[]> {
-  const folders = [root, ...(await namesIn(root)).map((name) => join(root, name))];
+  const folders = [
+    root,
+    ...(await namesIn(root)).filter((name) => !name.startsWith(TEMPORARY)).map((name) => join(root, name)),
+  ];
   const runs: RunSummary[] = [];
   for (const folder of folders) if (await isRun(folder)) runs.push(await summarizeRun(folder));
   return runs.sort((a, b) => b.updated - a.updated);
 }
 
-export async function isRun(folder: string): Promise<boolean> {
-  const names = await namesIn(folder);
-  return names.includes(MANIFEST_FILE) || names.includes(EVENTS_FILE);
+/** Removes a run folder with everything in it. Refuses what is not a run, and a run that a process writes. It vanishes in one rename, so half a run is never listed. */
+export async function deleteRun(runPath: string): Promise<void> {
+  const path = resolve(runPath);
+  if (!(await isRun(path))) throw new ConfigError(`${path} is not a run folder, so nothing was deleted.`);
+  if (await isLocked(path))
+    throw new ConfigError(`${path} is being written by a process: stop it first. Nothing was deleted.`);
+  const gone = temporaryName(path);
+  await move(path, gone);
+  await rm(gone, { recursive: true, force: true });
 }
 
 export async function summarizeRun(folder: string): Promise<RunSummary> {
@@ -62,6 +78,7 @@ export async function summarizeRun(folder: string): Promise<RunSummary> {
     updated: last?.time ?? (await stat(path)).mtimeMs,
     metrics,
     ...(best !== undefined && { bestStep: best.step }),
+    notes: await readNotes(path),
     missing: [...(problem === undefined ? [] : [problem]), ...missing],
   };
 }

@@ -2,7 +2,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
-import { isMissing, writeAtomic } from "./files.ts";
+import { EVENTS_FILE } from "./events.ts";
+import { isMissing, namesIn, writeAtomic } from "./files.ts";
 
 export const MANIFEST_FILE = "run.json";
 
@@ -70,6 +71,11 @@ export async function readManifest(runPath: string): Promise<{ manifest?: Manife
     // said below
   }
   return { problem: `${MANIFEST_FILE} is damaged (${text.length} characters).` };
+}
+
+export async function isRun(folder: string): Promise<boolean> {
+  const names = await namesIn(folder);
+  return names.includes(MANIFEST_FILE) || names.includes(EVENTS_FILE);
 }
 
 export type Difference = { readonly key: string; readonly before?: Json; readonly after?: Json };

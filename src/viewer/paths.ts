@@ -19,7 +19,16 @@ export async function isInside(folder: string, path: string): Promise<boolean> {
 }
 
 /** What the viewer reads of a run, by name inside its folder. */
-const READ = ["run.json", "events.jsonl", "run.lock", "trajectories", "frames", "checkpoints", "checkpoints/best.json"];
+const READ = [
+  "run.json",
+  "notes.json",
+  "events.jsonl",
+  "run.lock",
+  "trajectories",
+  "frames",
+  "checkpoints",
+  "checkpoints/best.json",
+];
 
 /** Names of a run's files that lead out of it. */
 export async function linksOut(runPath: string): Promise<string[]> {

@@ -13,6 +13,7 @@ import { FRAMES_FOLDER, readFrame, readFrameBytes } from "../run/frames.ts";
 import { type RunSummary, summarizeRun } from "../run/list.ts";
 import { isLocked } from "../run/lock.ts";
 import { readManifest } from "../run/manifest.ts";
+import { NO_NOTES } from "../run/notes.ts";
 import type { TrajectoryRecord } from "../run/trajectories.ts";
 import type {
   EvaluationsReply,
@@ -331,6 +332,7 @@ async function summary(path: string): Promise<RunSummary> {
     step: 0,
     updated: 0,
     metrics: {},
+    notes: NO_NOTES,
     missing: [`${out.join(", ")}: a link out of the run folder; this run is not read. Replace it by the file itself.`],
   };
 }
