@@ -1,4 +1,6 @@
+import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
@@ -74,6 +76,8 @@ describe("saccade model info", () => {
     const text = await written((output) => runInfo(nano, {}, output));
     expect(text).toMatch(/^parameters +\d+\.\d thousand: vision .*, embedding .*\(the head is the embedding\)$/m);
     expect(text).toContain("<|im_end|>");
+    const weights = createHash("sha256").update(await readFile(join(nano, "model.safetensors")));
+    expect(text).toContain(`sha256 ${weights.digest("hex")}`);
   });
 
   test("a folder without a model is an error that says so", async () => {

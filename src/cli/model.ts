@@ -26,6 +26,7 @@ import {
   parameterCount,
   parameterShapes,
   VISION_PREFIX,
+  weightsHash,
 } from "../model/index.ts";
 import { recipeProblems } from "../train/recipe-errors.ts";
 import { chosenModel } from "./chosen-model.ts";
@@ -215,6 +216,7 @@ async function describe({ path, config, tokenizer, processor, generation, render
       endOfTurn: renderer.endOfTurn,
     },
     generation,
+    weights: await weightsHash(path),
     files: await filesOf(path),
   };
 }
@@ -271,6 +273,7 @@ function print({ path, architecture, parameters, language, vision, pixels, ...in
         .join(", "),
     ],
     ["a reply ends", `with ${info.generation.eos.join(" or ")}`],
+    ["weights", `sha256 ${info.weights}`],
     ["files", info.files.map(({ name, bytes }) => `${name} (${size(bytes)})`).join(", ")],
   ];
   return lines.map(([name, value]) => `${name.padEnd(13)} ${value}\n`).join("");

@@ -39,3 +39,4 @@ export { type ChatTemplate, compileTemplate, type TemplateMessage, type Template
 export { type DecodeOptions, Tokenizer, type TokenStream } from "./tokenizer.ts";
 export { trainTokenizer } from "./train-tokenizer.ts";
 export { readTrained, shippedModel, shippedModels, type Trained } from "./trained.ts";
+export { weightsHash } from "./weights-hash.ts";
