@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
@@ -7,8 +8,9 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
  */
 const LONG = [
   /\/src\/train\/vllm\.test/,
-  // Most of its time it waits.
+  // Most of their time they wait.
   /\/test\/hostile\.test/,
+  /\/src\/envs\/pages\/pages\.test/,
   /\/src\/train\/(learning|resume|tinker|trainer)\.test/,
   /\/src\/(engine|serve|train)\/.*(torch|vllm)\.test/,
   /\/src\/engine\/torch\//,
@@ -32,11 +34,17 @@ class LongestFirst extends BaseSequencer {
  * Rooms whose files need no process of their own: starting one and loading the worlds costs a file more than a second of processor time.
  * The others change environment variables, start servers and workers, or hold a model in memory, so each of their files is isolated.
  */
-const SHARED = ["src/{core,images,run,http,model,envs,wire}/**/*.test.ts", "worlds/**/*.test.ts"];
+const SHARED = [
+  "src/{core,images,run,http,model,wire}/**/*.test.ts",
+  "src/envs/{,protocols/,world-model/}*.test.ts",
+  "worlds/**/*.test.ts",
+];
 const common = { setupFiles: ["test/setup.ts"], testTimeout: 120_000, hookTimeout: 120_000 };
 
 export default defineConfig({
   test: {
+    // One more than there are cores: some test is always waiting for a process, a page or a clock.
+    maxWorkers: availableParallelism() + 1,
     sequence: { sequencer: LongestFirst },
     projects: [
       { test: { ...common, name: "shared", include: SHARED, isolate: false } },
