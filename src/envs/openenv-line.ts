@@ -1,18 +1,24 @@
 /**
- * The line to an OpenEnv server: one WebSocket per episode after another, one message at a time. An answer that does not come in time, or a line that breaks,
- * is an `EnvError`; the next episode dials again.
+ * The line to an OpenEnv server: one WebSocket for one episode after another. An answer that does not come in time, or a line that breaks, is an
+ * `EnvError`; the next episode dials again. A server has so many sessions (one, as `openenv init` makes it): where all are taken, lines of this process that
+ * rest between episodes give theirs up, and an episode waits for a while.
  */
-import WebSocket from "ws";
+import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { EnvError, errorMessage } from "../core/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import { Exchange } from "./exchange.ts";
 import type { ToolText } from "./protocols/tool-text.ts";
+import { serverKey } from "./server-options.ts";
 
-/** What OpenEnv's own client takes. */
-const MAX_BYTES = 100 * 1024 * 1024;
 const MAX_DESCRIPTION = 4000;
+/** Between looks for a free session. */
+const PAUSE_MS = 100;
+/** The share of the time limit that a wait for a session may take, so that its error comes before the episode's own deadline. */
+const PATIENCE = 0.75;
 
 const answerSchema = z.looseObject({ type: z.string(), data: z.record(z.string(), z.unknown()).default({}) });
+type Answer = z.output<typeof answerSchema>;
 const observationSchema = z.looseObject({
   observation: z.record(z.string(), z.json()).default({}),
   reward: z.union([z.number(), z.boolean()]).nullish(),
@@ -41,10 +47,13 @@ export type Observed = {
 export type Refused = { readonly problem: string };
 export type LineOptions = { readonly url: string; readonly keyVariable: string; readonly timeoutMs: number };
 
+/** Lines that hold a session and play no episode, by server. */
+const resting = new Map<string, Set<OpenEnvLine>>();
+
 export class OpenEnvLine {
   readonly #options: LineOptions;
   readonly #base: string;
-  #socket: WebSocket | undefined;
+  #exchange: Exchange | undefined;
 
   constructor(options: LineOptions) {
     this.#options = options;
@@ -52,10 +61,28 @@ export class OpenEnvLine {
   }
 
   async begin(data: JsonObject): Promise<Observed> {
-    if (this.#socket?.readyState !== WebSocket.OPEN) this.#socket = await this.#dial();
-    const answer = await this.#ask({ type: "reset", data });
-    if (answer.type === "error") throw this.#failure("reset", answer.data);
-    return this.#observed(answer.data);
+    const until = performance.now() + PATIENCE * this.#options.timeoutMs;
+    resting.get(this.#base)?.delete(this);
+    for (;;) {
+      if (!this.#exchange?.isOpen) this.#exchange = await this.#dial();
+      const answer = await this.#ask({ type: "reset", data });
+      if (answer.type !== "error") return this.#observed(answer.data);
+      if (answer.data.code !== "CAPACITY_REACHED") throw this.#failure("reset", answer.data);
+      this.#exchange.end();
+      if (performance.now() > until) {
+        throw new EnvError(
+          `${this.#base} has no free session: ${String(answer.data.message)}. Let it serve more (max_concurrent_envs), or play fewer episodes at a time (rollout.live).`,
+        );
+      }
+      for (const line of resting.get(this.#base) ?? []) await line.close();
+      await sleep(PAUSE_MS * (0.5 + Math.random()));
+    }
+  }
+
+  /** The episode is over. The session is kept for the next one until another line needs it. */
+  rest(): void {
+    const lines = resting.get(this.#base) ?? new Set();
+    resting.set(this.#base, lines.add(this));
   }
 
   /** A refusal is the action's fault, not the server's. */
@@ -90,15 +117,14 @@ export class OpenEnvLine {
   }
 
   async close(): Promise<void> {
-    const socket = this.#socket;
-    this.#socket = undefined;
-    if (socket?.readyState !== WebSocket.OPEN) return;
-    socket.send(JSON.stringify({ type: "close" }));
-    socket.close();
+    const exchange = this.#exchange;
+    this.#exchange = undefined;
+    resting.get(this.#base)?.delete(this);
+    exchange?.end(JSON.stringify({ type: "close" }));
   }
 
   #headers(): Record<string, string> {
-    const key = process.env[this.#options.keyVariable];
+    const key = serverKey(this.#options);
     return key ? { Authorization: `Bearer ${key}` } : {};
   }
 
@@ -113,52 +139,20 @@ export class OpenEnvLine {
     }
   }
 
-  #dial(): Promise<WebSocket> {
-    const { timeoutMs } = this.#options;
-    const socket = new WebSocket(`${this.#base.replace(/^http/, "ws")}/ws`, {
-      headers: this.#headers(),
-      handshakeTimeout: timeoutMs,
-      maxPayload: MAX_BYTES,
-      followRedirects: false,
-    });
-    return new Promise((done, fail) => {
-      socket.once("open", () => done(socket));
-      socket.on("error", (error) => fail(new EnvError(`${this.#base}/ws can't be reached: ${errorMessage(error)}`)));
-    });
+  #dial(): Promise<Exchange> {
+    return Exchange.open(`${this.#base.replace(/^http/, "ws")}/ws`, this.#headers(), this.#options.timeoutMs);
   }
 
-  #ask(message: JsonObject): Promise<z.output<typeof answerSchema>> {
-    const socket = this.#socket;
-    if (socket === undefined) throw new EnvError("The line is closed: reset first.");
-    return new Promise((done, fail) => {
-      const end = (error: Error) => {
-        finish();
-        socket.terminate();
-        if (this.#socket === socket) this.#socket = undefined;
-        fail(error);
-      };
-      const onMessage = (data: WebSocket.RawData) => {
-        finish();
-        try {
-          done(answerSchema.parse(JSON.parse(String(data))));
-        } catch {
-          end(new EnvError(`${this.#base}/ws sent something that is no answer: ${String(data).slice(0, 200)}`));
-        }
-      };
-      const onClose = (code: number) => end(new EnvError(`${this.#base}/ws closed the connection (${code}).`));
-      const wait = setTimeout(
-        () => end(new EnvError(`${this.#base}/ws gave no answer within ${this.#options.timeoutMs} ms.`)),
-        this.#options.timeoutMs,
-      );
-      const finish = () => {
-        clearTimeout(wait);
-        socket.off("message", onMessage);
-        socket.off("close", onClose);
-      };
-      socket.on("message", onMessage);
-      socket.on("close", onClose);
-      socket.send(JSON.stringify(message));
-    });
+  async #ask(message: JsonObject): Promise<Answer> {
+    const exchange = this.#exchange;
+    if (exchange === undefined) throw new EnvError("The line is closed: reset first.");
+    const said = await exchange.ask(JSON.stringify(message));
+    try {
+      return answerSchema.parse(JSON.parse(said));
+    } catch {
+      exchange.end();
+      throw new EnvError(`${this.#base}/ws sent something that is no answer: ${said.slice(0, 200)}`);
+    }
   }
 
   #observed(data: unknown): Observed {

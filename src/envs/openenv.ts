@@ -8,10 +8,11 @@ import { EnvError } from "../core/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { type Message, type Part, text, user } from "../core/message.ts";
 import { defineEnv } from "./define.ts";
-import type { Env, Step } from "./env.ts";
+import type { Env, RewardPart, Step } from "./env.ts";
 import { OpenEnvLine } from "./openenv-line.ts";
 import { observationParts } from "./openenv-seen.ts";
 import { CALL_TAG, readCalls, resultParts, TOOL_FORMS, type ToolText, withTools } from "./protocols/tool-text.ts";
+import { serverFields } from "./server-options.ts";
 
 const options = z.strictObject({
   url: z.url({ protocol: /^(https?|wss?)$/ }).describe("Address of the server."),
@@ -26,8 +27,7 @@ const options = z.strictObject({
     .enum(TOOL_FORMS)
     .default("qwen")
     .describe("How tool calls are made known and answered, where actions are calls."),
-  keyVariable: z.string().default("SACCADE_API_KEY").describe("Environment variable that holds the server's key."),
-  timeoutMs: z.int().min(1).default(60_000).describe("Time limit of one answer, in milliseconds."),
+  ...serverFields,
 });
 type Settings = z.output<typeof options>;
 
@@ -82,7 +82,7 @@ class OpenEnvEnv implements Env {
     const reward = isRefused ? 0 : answer.reward;
     const terminated = !isRefused && answer.done;
     const truncated = !terminated && this.#turn >= maxTurns;
-    if (terminated || truncated) this.#turn = -1;
+    if (terminated || truncated) this.#over();
     const told = isRefused ? answer.problem : undefined;
     return {
       observation: [user(...(actions.kind === "calls" ? resultParts([parts], form) : parts))],
@@ -98,6 +98,17 @@ class OpenEnvEnv implements Env {
         valid: !isRefused,
       },
     };
+  }
+
+  /** The episode ends here for want of turns or tokens. */
+  truncate(): readonly RewardPart[] {
+    this.#over();
+    return [];
+  }
+
+  #over(): void {
+    this.#turn = -1;
+    this.#line.rest();
   }
 
   async close(): Promise<void> {

@@ -12,6 +12,7 @@ import { type Message, text } from "../core/message.ts";
 import { defineEnv } from "./define.ts";
 import type { BuiltinAgent, Env, RewardPart, Step } from "./env.ts";
 import { type Parcel, packParcel, unpackMessages, unpackParcel, unpackStep } from "./remote-wire.ts";
+import { serverFields, serverKey } from "./server-options.ts";
 
 const address = z.url({ protocol: /^https?$/ });
 
@@ -26,8 +27,7 @@ const options = z.strictObject({
     .optional()
     .describe("Which environment of the server. Without it, `config` says so, or the server has only one."),
   config: z.record(z.string(), z.json()).default({}).describe("Options of that environment."),
-  keyVariable: z.string().default("SACCADE_API_KEY").describe("Environment variable that holds the server's key."),
-  timeoutMs: z.int().min(1).default(60_000).describe("Time limit of one attempt, in milliseconds."),
+  ...serverFields,
   retries: z.int().min(0).default(8).describe("Number of further attempts."),
   backoffMs: z
     .int()
@@ -169,8 +169,8 @@ export class HttpEnv implements Env {
     path: string,
     data: JsonObject,
   ): Promise<{ parcel: Parcel } | { refusal: EnvError; waitMs?: number }> {
-    const { timeoutMs, keyVariable } = this.#settings;
-    const key = process.env[keyVariable];
+    const { timeoutMs } = this.#settings;
+    const key = serverKey(this.#settings);
     const { type, body } = packParcel({ data, images: [] }, "form-data");
     let answer: Response;
     let bytes: Uint8Array;

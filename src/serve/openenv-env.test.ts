@@ -1,7 +1,7 @@
 /** Our OpenEnv client on an OpenEnv server: ours, which plays the lake, and small ones that return what others do. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { WebSocketServer } from "ws";
 import { imagesOf, textOf } from "../core/message.ts";
 import { makeEnv } from "../envs/index.ts";
@@ -13,9 +13,13 @@ beforeAll(async () => {
 });
 afterAll(() => ours.close());
 
+/** Sessions that the server has; OpenEnv's default is one. */
+let sessions = Number.POSITIVE_INFINITY;
 type Handle = (message: { type: string; data?: Record<string, unknown> }) => object | string | undefined;
 let server: Server | undefined;
+let sockets: WebSocketServer | undefined;
 afterEach(() => {
+  sessions = Number.POSITIVE_INFINITY;
   server?.closeAllConnections();
   server?.close();
 });
@@ -27,8 +31,15 @@ async function serve(action: object, handle: Handle): Promise<string> {
     response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body));
   });
   server = made;
-  const sockets = new WebSocketServer({ server: made, path: "/ws" });
-  sockets.on("connection", (socket) => {
+  const wsServer = new WebSocketServer({ server: made, path: "/ws" });
+  sockets = wsServer;
+  wsServer.on("connection", (socket) => {
+    if (wsServer.clients.size > sessions) {
+      // As OpenEnv does: it speaks before it is asked, and hangs up.
+      const data = { code: "CAPACITY_REACHED", message: `Server at capacity: ${sessions}/${sessions} sessions active` };
+      socket.send(JSON.stringify({ type: "error", data }));
+      return socket.close();
+    }
     socket.on("message", (data) => {
       const answer = handle(JSON.parse(String(data)) as Parameters<Handle>[0]);
       if (answer === "leave") socket.terminate();
@@ -97,6 +108,35 @@ describe("an OpenEnv server as an environment", () => {
     const refused = await env.step(call({ x: "a" }));
     expect(refused.observation.map(textOf).join()).toContain("The action was refused. x: a number");
     expect(await env.step(call({ x: 1, y: 2 }))).toMatchObject({ truncated: true, rewards: [{ value: 0.5 }] });
+    await env.close?.();
+  });
+
+  test("with one session is shared by episodes; one that never gets it says what to do", async () => {
+    sessions = 1;
+    const url = await serve(MESSAGE, ({ type }) => (type === "close" ? undefined : observe({ text: "here" }, 1, true)));
+    const [one, other] = [await makeEnv("openenv", { url }), await makeEnv("openenv", { url, timeoutMs: 400 })];
+    await one.reset(1);
+    await expect(other.reset(1)).rejects.toThrow(/has no free session: .*1\/1.*max_concurrent_envs.*rollout\.live/);
+    // Waits until the episode of the first is over, which keeps its session for the next one otherwise.
+    const waits = other.reset(1);
+    await one.step("x");
+    await waits;
+    await other.step("x");
+    // It rests now, and makes way at once.
+    await one.reset(2);
+    await one.step("x");
+    await one.close?.();
+    await other.close?.();
+  });
+
+  test("that says more than it was asked breaks the line, so that no answer belongs to another question", async () => {
+    const url = await serve(MESSAGE, ({ type }) => (type === "close" ? undefined : observe({ text: "here" })));
+    const env = await makeEnv("openenv", { url });
+    await env.reset(1);
+    for (const socket of sockets?.clients ?? []) socket.send(JSON.stringify(observe({ text: "stale" }, 1, true)));
+    await vi.waitFor(() => expect(sockets?.clients.size).toBe(0));
+    await expect(env.step("x")).rejects.toThrow("a message that nobody asked for");
+    expect((await env.reset(2)).map(textOf).join()).toContain("here");
     await env.close?.();
   });
 

@@ -56,6 +56,8 @@ const QUIET = [
   // A frame is made when it is asked for, not 60 times a second.
   "--disable-gpu-vsync",
   "--disable-frame-rate-limit",
+  // What changed is drawn whole: edges that are drawn over themselves come out one shade darker.
+  "--disable-partial-raster",
   "--disable-lcd-text",
   "--font-render-hinting=none",
   "--force-color-profile=srgb",
