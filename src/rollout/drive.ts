@@ -18,7 +18,7 @@ import { OUR_FAULTS, type Trajectory, type Turn } from "./trajectory.ts";
 type Ending = Pick<Trajectory, "end" | "error" | "fault"> & { readonly earned?: Earned };
 
 export async function playDriven(request: EpisodeRequest, driver: Driver): Promise<Trajectory> {
-  const { name, agent, seed, sibling = 0, retries = 0, maxTurns = 1000 } = request;
+  const { name, label, agent, seed, sibling = 0, retries = 0, maxTurns = 1000 } = request;
   const group = request.group ?? `${name}#${seed}`;
   const limit = episodeSignal(request.episodeTimeoutMs ?? 3_600_000, request.signal);
   const over = new AbortController();
@@ -46,6 +46,7 @@ export async function playDriven(request: EpisodeRequest, driver: Driver): Promi
   const turns = turnsOf(line?.turns ?? [], earned);
   return {
     ...{ id: `${group}/${sibling}`, env: name, seed, group, sibling, temperature: agent.temperature ?? 0, sequences },
+    ...(label !== undefined && { label }),
     ...{ turns, final: [], reward: turns.reduce((sum, turn) => sum + turn.reward, 0) },
     success: !failed && earned?.success === true,
     retries,

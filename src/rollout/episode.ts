@@ -27,6 +27,7 @@ export type EpisodeLimits = {
 export type EpisodeRequest = EpisodeLimits & {
   /** The environment's name, for the record. */
   readonly name: string;
+  readonly label?: string;
   readonly env: Env;
   readonly agent: Agent;
   readonly seed: number;
@@ -42,7 +43,7 @@ type Ending = Pick<Trajectory, "end" | "error" | "fault">;
 
 /** Plays an episode to its end. The environment stays open; the agent is closed. */
 export async function playEpisode(request: EpisodeRequest): Promise<Trajectory> {
-  const { name, agent, seed, sibling = 0, retries = 0 } = request;
+  const { name, label, agent, seed, sibling = 0, retries = 0 } = request;
   const group = request.group ?? `${name}#${seed}`;
   const record: Recording = { turns: [], observation: [], success: false };
   const { signal, release } = episodeSignal(request.episodeTimeoutMs ?? 3_600_000, request.signal);
@@ -57,6 +58,7 @@ export async function playEpisode(request: EpisodeRequest): Promise<Trajectory> 
   return {
     id: `${group}/${sibling}`,
     env: name,
+    ...(label !== undefined && { label }),
     seed,
     group,
     sibling,

@@ -19,6 +19,8 @@ import { isOurFault, type Trajectory } from "./trajectory.ts";
 
 export type GroupRequest = {
   readonly env: EnvSpec;
+  /** How the environment is shown, where that is not its id. */
+  readonly label?: string;
   readonly seed: number;
   readonly siblings: number;
   /** Default `<env>#<seed>`, with `~2`, `~3`, … when it was issued before. */
@@ -184,6 +186,7 @@ async function playSibling(
     const { trajectory } = await attemptEpisode(host, request.env, agent, {
       ...limits,
       seed: request.seed,
+      ...(request.label !== undefined && { label: request.label }),
       group,
       sibling,
       samplingSeed: request.samplingSeed ?? samplingSeed,

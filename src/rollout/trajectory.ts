@@ -55,6 +55,8 @@ export type Trajectory = {
   /** `<env>#<seed>/<sibling>` within a step. */
   readonly id: string;
   readonly env: string;
+  /** How it is shown where two entries of a recipe share an environment. */
+  readonly label?: string;
   readonly seed: number;
   /** Siblings of one episode seed share it. */
   readonly group: string;

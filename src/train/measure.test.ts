@@ -21,7 +21,10 @@ test("groups of one have no variance to lack: the share is over groups that can 
 });
 
 test("replies that could not be read are counted for each entry of the recipe, of one environment too", () => {
-  const [lost, read] = [episode("x/one#7", 0, 0, { env: "x/one" }), episode("x/one~2#8", 0, 0, { env: "x/one" })];
+  const [lost, read] = [
+    episode("a#7", 0, 0, { env: "x/one" }),
+    episode("b#8", 0, 0, { env: "x/one", label: "x/one~2" }),
+  ];
   const turns = lost.turns.map((turn) => ({ ...turn, info: { ...turn.info, parsed: false } }));
   const metrics = measureEpisodes([{ ...lost, turns }, read, read]);
   expect(metrics).toMatchObject({

@@ -37,8 +37,7 @@ export function measureEpisodes(trajectories: readonly Trajectory[]): Record<str
   };
 }
 
-/** What its group is called after: the environment, or another name where two entries of a recipe share one. */
-const labelOf = ({ group }: Trajectory) => group.replace(/#[^#]*$/, "");
+const labelOf = ({ label, env }: Trajectory) => label ?? env;
 
 /** Mean per episode of each part of the reward; one that an episode was not paid counts as 0 there. */
 function rewardParts(trajectories: readonly Trajectory[]): Record<string, number> {

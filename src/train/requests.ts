@@ -12,6 +12,7 @@ export function groupRequest(recipe: Recipe, order: EpisodeOrder, index: number)
   const { env, label, seed } = order.at(index);
   return {
     env,
+    label,
     seed,
     siblings: recipe.siblings,
     group: `${label}#${index}`,
