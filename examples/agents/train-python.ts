@@ -7,6 +7,7 @@ const python = process.env.SACCADE_AGENT_PYTHON ?? "python3";
 export default defineRecipe({
   ...signal,
   name: "signal-python",
+  steps: 32,
   envs: [
     {
       program: {
