@@ -21,6 +21,10 @@ export type EvaluateOptions = {
   readonly host: EnvHost;
   readonly agent: Omit<TokenAgentOptions, "sampler" | "temperature">;
   readonly entries: readonly EvaluationEntry[];
+  /** Cuts it short: `evaluate` then throws the signal's reason. */
+  readonly signal?: AbortSignal;
+  /** Sees each episode of the model, with how many of all are played. */
+  readonly onPlayed?: (trajectory: Trajectory, done: number, total: number) => void;
 };
 
 /** Names all that decides what a score means: the episodes and how the model is asked. Scores under two names are not comparable. */
@@ -39,9 +43,12 @@ export function evaluationKey(recipe: Recipe, entries: readonly EvaluationEntry[
 export async function evaluate(
   options: EvaluateOptions,
 ): Promise<{ metrics: Record<string, number>; trajectories: Trajectory[]; failed: FailedEpisodes }> {
-  const { recipe, sampler, host, agent, entries } = options;
+  const { recipe, sampler, host, agent, entries, signal, onPlayed } = options;
   const { live, retries, stepTimeoutMs, episodeTimeoutMs } = recipe.rollout;
   const { temperature, greedy, repeats } = recipe.evaluate;
+  const seedCount = entries.reduce((sum, { seeds }) => sum + seeds.length, 0);
+  const total = seedCount * (repeats + (greedy ? 1 : 0));
+  let done = 0;
   const trajectories: Trajectory[] = [];
   const played = entries.map((entry) => ({ entry, trajectories: [] as Trajectory[] }));
   const play = async (
@@ -63,7 +70,11 @@ export async function evaluate(
           retries,
           stepTimeoutMs,
           episodeTimeoutMs,
-          ...(onTrajectory && { onTrajectory: (trajectory) => onTrajectory(trajectory, i) }),
+          ...(signal && { signal }),
+          onTrajectory(trajectory) {
+            onPlayed?.(trajectory, ++done, total);
+            onTrajectory?.(trajectory, i);
+          },
         }),
       );
     }

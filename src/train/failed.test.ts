@@ -38,7 +38,10 @@ async function follow(changes: Partial<RecipeInput>, options: Partial<TrainOptio
     engine,
     ...options,
     folder: run,
-    onEvent: (event) => events.push(event),
+    onEvent: (event) => {
+      events.push(event);
+      options.onEvent?.(event);
+    },
   }).catch((error: Error) => error);
   const of = (kind: RunEvent["kind"]) => events.filter((event) => event.kind === kind);
   return { run, outcome, events, of };
@@ -216,7 +219,9 @@ describe("The best checkpoint", () => {
     const evaluate = { every: 1, before: false, greedy: false, seeds: [EVALUATED, EVALUATED + 9] as [number, number] };
     const stop = new AbortController();
     const recipe = { steps: 4, checkpoint: { every: 1 }, evaluate };
-    const started = await follow(recipe, { signal: stop.signal, onStep: () => void stop.abort() });
+    // Stopped before, the evaluation would be left to the next process.
+    const whenMeasured = (stop: AbortController) => (event: RunEvent) => void (event.kind === "eval" && stop.abort());
+    const started = await follow(recipe, { signal: stop.signal, onEvent: whenMeasured(stop) });
     expect(started.outcome).toMatchObject({ finished: false, step: 1 });
     const file = join(started.run, "checkpoints", "best.json");
     const best = () => JSON.parse(readFileSync(file, "utf8")) as { step: number; score: number };
@@ -227,7 +232,7 @@ describe("The best checkpoint", () => {
         folder: started.run,
         mode: "resume",
         signal: again.signal,
-        onStep: () => void again.abort(),
+        onEvent: whenMeasured(again),
       });
     };
     await next(recipe);

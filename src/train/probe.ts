@@ -18,16 +18,23 @@ export type ProbeOptions = {
   readonly host: EnvHost;
   readonly agent: Omit<TokenAgentOptions, "sampler" | "temperature">;
   readonly entries: readonly EvaluationEntry[];
+  /** Cuts it short: `probe` then throws the signal's reason. */
+  readonly signal?: AbortSignal;
+  readonly onPlayed?: (trajectory: Trajectory | undefined, done: number, total: number) => void;
 };
 
 /** Whether the model looks: on real frames, whatever it trains on. */
 export async function probe(
   options: ProbeOptions,
 ): Promise<SightReport & { trajectories: Trajectory[]; failed: FailedEpisodes }> {
-  const seen = await play(options, false);
+  let done = 0;
+  const total = (await requestsOf(options, false)).length + (await requestsOf(options, true)).length;
+  const count = (group: PlayedGroup) => options.onPlayed?.(group.trajectories[0], ++done, total);
+  const seen = await play(options, false, count);
   const trajectories = playedIn(seen);
+  options.signal?.throwIfAborted();
   const { metrics, gaps } = await probeSight(options.sampler, trajectories, options);
-  const blind = await play(options, true);
+  const blind = await play(options, true, count);
   const grey = playedIn(blind);
   return {
     trajectories,
@@ -40,10 +47,7 @@ export async function probe(
 const playedIn = (groups: readonly PlayedGroup[]) => groups.flatMap((group) => group.trajectories);
 
 /** Environments without a blindfold are left out of the grey ones. */
-async function play(
-  { recipe, sampler, host, agent, entries }: ProbeOptions,
-  blindfold: boolean,
-): Promise<PlayedGroup[]> {
+async function requestsOf({ recipe, entries }: ProbeOptions, blindfold: boolean): Promise<GroupRequest[]> {
   const requests: GroupRequest[] = [];
   for (const { env, options, label, seeds } of entries) {
     const canGrey = await canBlindfold(env);
@@ -53,8 +57,17 @@ async function play(
       requests.push({ env: { id: env, options: shown }, seed, siblings: 1, group: `${label}#${seed}` });
     }
   }
+  return requests;
+}
+
+async function play(
+  options: ProbeOptions,
+  blindfold: boolean,
+  onGroup: (group: PlayedGroup) => void,
+): Promise<PlayedGroup[]> {
+  const { recipe, sampler, host, agent, signal } = options;
   const groups: PlayedGroup[] = [];
-  for await (const group of playGroups(requests, {
+  for await (const group of playGroups(await requestsOf(options, blindfold), {
     agent: tokenAgent({ ...agent, temperature: 1, sampler: () => sampler }),
     host,
     samplingSeed: recipe.seed,
@@ -62,8 +75,10 @@ async function play(
     retries: recipe.rollout.retries,
     stepTimeoutMs: recipe.rollout.stepTimeoutMs,
     episodeTimeoutMs: recipe.rollout.episodeTimeoutMs,
+    ...(signal && { signal }),
   })) {
     groups.push(group);
+    onGroup(group);
   }
   return groups;
 }

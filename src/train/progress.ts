@@ -16,8 +16,10 @@ export type Progress = {
   readonly reference: number;
   /** Whose state the policy's optimizer has: phase and name. Another one starts fresh. */
   readonly optimizer: string;
-  /** The evaluation or probe of this step failed, and the run stopped: the next process makes it up. */
+  /** The evaluation or probe of this step failed or was cut short, and the run stopped: the next process makes it up. */
   readonly unmeasured: boolean;
+  /** The step of the newest sight probe, which is not made twice; −1: none. */
+  readonly probed: number;
   /** The critic's: its name. */
   readonly criticOptimizer: string;
 };
@@ -34,6 +36,7 @@ export function progressFrom(state: unknown, recipe: Recipe): Progress {
     reference: 0,
     optimizer: "",
     unmeasured: false,
+    probed: -1,
     criticOptimizer: "",
   };
   if (!isJsonObject(state)) return start;

@@ -106,19 +106,49 @@ test("a run that is stopped after any step, with a reference that is renewed, go
 }, async () => {
   const recipe = resumeRecipe(folder.model, "kl");
   const run = newFolder();
-  for (let step = 1; step <= 8; step++) {
+  // Steps 4 and 8 are evaluated: whoever stops there does not wait for it, and the next process makes it up.
+  for (let process = 1; process <= 9; process++) {
     const stop = new AbortController();
     const onStep = () => {
       stop.abort();
       return undefined;
     };
-    const { finished } = await train({ recipe, folder: run, engine, signal: stop.signal, onStep });
-    expect(finished).toBe(step === 8);
+    const { finished, step } = await train({ recipe, folder: run, engine, signal: stop.signal, onStep });
+    expect([finished, step]).toEqual([process === 9, Math.min(process, 8)]);
   }
   await expectWhole(run, "kl");
   // Only references that a kept checkpoint may name are left.
   expect(readdirSync(join(run, "references")).sort()).toEqual(["step-3", "step-6"]);
 });
+
+test.each(["before the first step", "after a step"] as const)(
+  "an evaluation %s that is cut short costs nothing: the run stops at once and goes on to the same bits",
+  { timeout: 300_000 },
+  async (when) => {
+    const recipe = resumeRecipe(folder.model, "kl");
+    const run = newFolder();
+    const stop = new AbortController();
+    let [steps, played, stopped] = [0, 0, 0];
+    const { finished } = await train({
+      recipe,
+      folder: run,
+      engine,
+      signal: stop.signal,
+      onEvent: ({ kind }) => void (kind === "train" && steps++),
+      onPhase({ name, done }) {
+        if (name !== "evaluating" || done === 0 || steps !== (when === "after a step" ? 4 : 0)) return;
+        played += 1;
+        if (stop.signal.aborted) return;
+        stop.abort();
+        stopped = performance.now();
+      },
+    });
+    // Eight episodes were asked for, one after another was not waited for.
+    expect([finished, played < 8, performance.now() - stopped < 2000]).toEqual([false, true, true]);
+    await train({ recipe, folder: run, engine });
+    await expectWhole(run, "kl");
+  },
+);
 
 /** Two steps, then the third with another recipe: the coefficient that it paid. */
 async function thirdCoefficient(first: Recipe, then: Recipe): Promise<number | undefined> {

@@ -97,25 +97,27 @@ export class Trainer {
     if (!warmed) return false;
     this.#samplers.push(await this.#learners.policy.publish());
     if (recipe.steps === 0) {
-      if (recipe.evaluate.every > 0 && this.#data.evaluation.length > 0) await this.#evaluate();
+      const due = recipe.evaluate.every > 0 && this.#data.evaluation.length > 0;
+      const measured = !due || (await this.#unlessStopped(() => this.#evaluate())) !== STOPPED;
       await this.#save();
-      return true;
+      return measured;
     }
     await this.#enter("reinforce", recipe.optimizer.name);
     await this.#enterCritic();
     await this.#openReference(this.progress.step === 0);
     if (this.progress.step === 0) {
       await this.#renewCritic();
-      if (recipe.evaluate.every > 0 && recipe.evaluate.before) await this.#offerBest(await this.#evaluate());
-      if (recipe.sight.every > 0) await this.#probe();
+      // The next process begins where this one did.
+      if ((await this.#unlessStopped(() => this.#measureStart())) === STOPPED) return false;
     } else if (this.progress.unmeasured) {
       const score = await this.#measure();
+      if (this.progress.unmeasured) return false;
       // The checkpoint of this step says that it is still to be measured.
       this.#saver.forget();
       await this.#offerBest(score);
     }
     await this.#reinforce();
-    const done = this.progress.step >= recipe.steps;
+    const done = this.progress.step >= recipe.steps && !this.progress.unmeasured;
     if (done || this.#skipped === 0) await this.#save();
     else this.say("The last update was not finite, so nothing was saved: the run goes on from its last checkpoint.");
     return done;
@@ -404,16 +406,40 @@ export class Trainer {
     return this.#samplers.at(-1) as Sampler;
   }
 
-  /** The probe and the evaluation that are due after this step; the score, where there was one. */
+  /**
+   * The probe and the evaluation that are due after this step; the score, where there was one. Who stops the run does not wait for them: they are made up by
+   * the next process.
+   */
   async #measure(): Promise<number | undefined> {
     const { sight, evaluate: plan, steps } = this.#options.recipe;
     const { step } = this.progress;
     const due = (every: number) => every > 0 && (step % every === 0 || step === steps);
     this.progress = { ...this.progress, unmeasured: true };
-    if (due(sight.every)) await this.#probe();
-    const score = due(plan.every) ? await this.#evaluate() : undefined;
+    const score = await this.#unlessStopped(async () => {
+      if (due(sight.every) && this.progress.probed !== step) await this.#probe();
+      return due(plan.every) ? await this.#evaluate() : undefined;
+    });
+    if (score === STOPPED) return undefined;
     this.progress = { ...this.progress, unmeasured: false };
     return score;
+  }
+
+  /** Before the first step. */
+  async #measureStart(): Promise<void> {
+    const { sight, evaluate: plan } = this.#options.recipe;
+    if (plan.every > 0 && plan.before) await this.#offerBest(await this.#evaluate());
+    if (sight.every > 0) await this.#probe();
+  }
+
+  /** `STOPPED` where the run's signal cut the work short. */
+  async #unlessStopped<T>(work: () => Promise<T>): Promise<T | typeof STOPPED> {
+    const { signal } = this.#options;
+    try {
+      return await work();
+    } catch (error) {
+      if (signal?.aborted && error === signal.reason) return STOPPED;
+      throw error;
+    }
   }
 
   /** Success on the fixed seeds; the score that the best checkpoint is chosen by. */
@@ -421,12 +447,15 @@ export class Trainer {
     const { recipe } = this.#options;
     const clock = new Clock();
     this.#enterPhase({ name: "evaluating", done: 0, total: 1 });
+    const { signal } = this.#options;
     const { metrics, trajectories, failed } = await evaluate({
       recipe,
       sampler: this.#newest,
       host: this.#host,
       agent: this.#agentOptions(),
       entries: this.#data.evaluation,
+      ...(signal && { signal }),
+      onPlayed: (trajectory, done, total) => this.#showPlayed("evaluating", trajectory, done, total),
     });
     clock.mark("time/eval");
     this.#log("eval", { ...metrics, ...clock.times() });
@@ -439,6 +468,7 @@ export class Trainer {
     const { recipe } = this.#options;
     const clock = new Clock();
     this.#enterPhase({ name: "checking sight", done: 0, total: 1 });
+    const { signal } = this.#options;
     const { metrics, gaps, trajectories, failed } = await probe({
       recipe,
       sampler: this.#newest,
@@ -446,6 +476,8 @@ export class Trainer {
       host: this.#host,
       agent: this.#agentOptions(),
       entries: this.#data.evaluation,
+      ...(signal && { signal }),
+      onPlayed: (trajectory, done, total) => this.#showPlayed("checking sight", trajectory, done, total),
     });
     clock.mark("time/sight");
     this.#log("sight", { ...metrics, ...clock.times() });
@@ -454,6 +486,12 @@ export class Trainer {
       return sight && { sight };
     });
     this.#meet(failed, `the sight probe at step ${this.progress.step}`);
+    this.progress = { ...this.progress, probed: this.progress.step };
+  }
+
+  #showPlayed(name: Phase["name"], trajectory: Trajectory | undefined, done: number, total: number): void {
+    const frame = lastFrame(trajectory);
+    this.#enterPhase({ name, done, total, ...(frame && { frame }) });
   }
 
   #enterPhase(phase: Phase): void {
@@ -474,6 +512,9 @@ export class Trainer {
     if (score !== undefined) await this.#saver.offerBest({ ...this.progress, groups }, score);
   }
 }
+
+/** What measuring comes to when the run's signal cuts it short. */
+const STOPPED = Symbol("stopped");
 
 /** Those that failed, too: they are kept for who wants to look. */
 function episodesOf(groups: readonly PlayedGroup[]): Trajectory[] {
