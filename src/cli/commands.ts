@@ -13,6 +13,7 @@ const [DO, LIST, ACT, MACHINES] = ["Commands:", "Lists:", "Runs, models, data:",
 const COMMANDS: Readonly<Record<string, Entry>> = {
   train: { group: DO, load: async () => (await import("./train.ts")).trainCommand() },
   sft: { group: DO, load: async () => (await import("./sft.ts")).sftCommand() },
+  sweep: { group: DO, load: async () => (await import("./sweep.ts")).sweepCommand() },
   eval: { group: DO, load: async () => (await import("./eval.ts")).evalCommand() },
   play: { group: DO, load: async () => (await import("./play.ts")).playCommand() },
   serve: { group: DO, load: async () => (await import("./serve.ts")).serveCommand() },

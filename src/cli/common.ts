@@ -112,16 +112,23 @@ export function envOptions(flags: {
   return settings;
 }
 
-type Stream = { readonly isTTY?: boolean; readonly columns?: number };
+type Stream = { readonly isTTY?: boolean; readonly columns?: number; readonly rows?: number };
+
+/** What a terminal that does not know its size is taken for. */
+export function sizeOf({ columns, rows }: Stream): { readonly columns: number; readonly rows: number } {
+  return { columns: columns || 80, rows: rows || 24 };
+}
 
 /** Whether a stream can be redrawn: a terminal that knows how, wide enough. */
 export function drawsPanels({ isTTY, columns = 80 }: Stream): boolean {
   return isTTY === true && columns >= 60 && process.env.TERM !== "dumb";
 }
 
-/** Whether colours are wanted there; `NO_COLOR` says no. */
+/** Whether colours are wanted there: on a terminal, unless `NO_COLOR` or `TERM=dumb` says no; elsewhere only where `FORCE_COLOR` says yes. */
 export function hasColor({ isTTY }: Stream): boolean {
-  return isTTY === true && process.env.TERM !== "dumb" && (process.env.NO_COLOR ?? "") === "";
+  const { NO_COLOR = "", FORCE_COLOR = "", TERM } = process.env;
+  if (NO_COLOR !== "" || TERM === "dumb") return false;
+  return isTTY === true || !["", "0", "false"].includes(FORCE_COLOR);
 }
 
 /** A progress bar on a terminal; elsewhere a line for every tenth. On stderr, so that stdout stays clean. */
@@ -151,7 +158,9 @@ export class Progress {
       if (performance.now() - this.#lastPaint < 80 && done < this.#total) return;
       this.#lastPaint = performance.now();
       const filled = Math.round(share * 24);
-      process.stderr.write(`\r\x1b[2K${this.#label} ${"█".repeat(filled)}${"░".repeat(24 - filled)} ${tail}`);
+      const line = `${this.#label} ${"█".repeat(filled)}${"░".repeat(24 - filled)} ${tail}`;
+      // A line that wraps could not be redrawn.
+      process.stderr.write(`\r\x1b[2K${line.slice(0, sizeOf(process.stderr).columns - 1)}`);
       if (done >= this.#total) process.stderr.write("\n");
     } else if (Math.floor(share * 10) > this.#lastTenth) {
       this.#lastTenth = Math.floor(share * 10);

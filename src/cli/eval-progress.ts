@@ -3,11 +3,13 @@
  * that is redrawn; elsewhere a line when a phase begins, at every tenth of it, and every ten seconds. On stderr, so that stdout stays for the report.
  */
 import type { EpisodeResult, EvaluationPhase } from "../evaluate/index.ts";
-import { drawsPanels } from "./common.ts";
+import { drawsPanels, sizeOf } from "./common.ts";
 
 export type ProgressOutput = {
   readonly write: (text: string) => void;
   readonly terminal: boolean;
+  /** Of the terminal; default 80. */
+  readonly columns?: () => number;
   /** Milliseconds. */
   readonly now: () => number;
 };
@@ -19,8 +21,6 @@ const WORDS: Readonly<Record<EvaluationPhase, string>> = {
   play: "episodes",
 };
 const QUIET_MS = 10_000;
-/** A line that wraps could not be redrawn. */
-const MAX_COLUMNS = 79;
 
 export class EvalProgress {
   readonly #out: ProgressOutput;
@@ -40,6 +40,7 @@ export class EvalProgress {
     out: ProgressOutput = {
       write: (text) => process.stderr.write(text),
       terminal: drawsPanels(process.stderr),
+      columns: () => sizeOf(process.stderr).columns,
       now: () => performance.now(),
     },
   ) {
@@ -96,7 +97,8 @@ export class EvalProgress {
     if (this.#out.terminal) {
       const filled = Math.round(share * 12);
       const bar = `${"█".repeat(filled)}${"░".repeat(12 - filled)}`;
-      this.#out.write(`\r\x1b[2K${`${bar} ${line}`.slice(0, MAX_COLUMNS)}`);
+      // A line that wraps could not be redrawn.
+      this.#out.write(`\r\x1b[2K${`${bar} ${line}`.slice(0, (this.#out.columns?.() ?? 80) - 1)}`);
       this.#open = true;
     } else this.#out.write(`${line}\n`);
   }

@@ -6,7 +6,7 @@ import type { Image } from "../core/index.ts";
 import { printable } from "../core/printable.ts";
 import type { RunEvent } from "../run/index.ts";
 import type { Phase } from "../train/index.ts";
-import { drawsPanels, hasColor } from "./common.ts";
+import { drawsPanels, hasColor, sizeOf } from "./common.ts";
 import { CURVES, duration, panelRows, short } from "./panel.ts";
 
 export type LiveOptions = {
@@ -35,6 +35,7 @@ export class LiveView {
   /** How long a phase took when it was last over. */
   readonly #usual = new Map<string, number>();
   #frame: Image | undefined;
+  #stopping: string | undefined;
   #lines = 0;
   #painted = 0;
   #warm = 0;
@@ -52,11 +53,28 @@ export class LiveView {
     // Time goes on between events.
     this.#timer = setInterval(() => this.#paint(), 1000);
     this.#timer.unref();
+    process.stderr.on("resize", this.#resized);
   }
 
-  /** The step that is under way. */
-  get underWay(): number {
-    return Math.min(this.#options.steps, this.#step + 1);
+  /** Says what happens now that somebody wants the run to stop. */
+  stopping(): void {
+    const { warm, steps } = this.#options;
+    const under = this.#phase?.name;
+    const what =
+      under === "evaluating" || under === "checking sight"
+        ? `stopping ${under === "evaluating" ? "the evaluation" : "the sight check"}, which is made up when the run goes on`
+        : under === "warm start" || (under === undefined && this.#warm < warm)
+          ? `finishing update ${Math.min(warm, this.#warm + 1)} of the warm start`
+          : `finishing step ${Math.min(steps, this.#step + 1)}`;
+    this.#stopping = `${what}, again to stop now`;
+    if (this.#panel) this.#paint();
+    else process.stderr.write(`${this.#stopping}\n`);
+  }
+
+  /** Where the run stands: `step 23 of 130`, `update 300 of 1700 of the warm start`. */
+  get where(): string {
+    const { warm, steps } = this.#options;
+    return this.#warm < warm ? `update ${this.#warm} of ${warm} of the warm start` : `step ${this.#step} of ${steps}`;
   }
 
   enter(phase: Phase): void {
@@ -81,8 +99,18 @@ export class LiveView {
 
   close(): void {
     clearInterval(this.#timer);
+    process.stderr.off("resize", this.#resized);
+    this.#stopping = undefined;
+    this.#phase = undefined;
     if (this.#panel) this.#paint();
   }
+
+  /** What was drawn for another width has wrapped: it is wiped, not climbed over. */
+  readonly #resized = () => {
+    if (this.#lines > 0) process.stderr.write("\x1b[2J\x1b[H");
+    this.#lines = 0;
+    this.#paint();
+  };
 
   #remember(event: RunEvent): void {
     const { kind, step, metrics } = event;
@@ -96,7 +124,7 @@ export class LiveView {
     if (kind === "train") [this.#warm, this.#step] = [this.#options.warm, step - this.#options.warm];
     if (kind === "sft" || kind === "train") this.#ends.push(performance.now());
     // The pace of the warm start says nothing about that of steps.
-    if (kind === "train" && this.#step === 1) this.#ends.splice(0, this.#ends.length - 1);
+    if (kind === "sft" && step === this.#options.warm) this.#ends.length = 0;
     if (kind === "train" || kind === "eval") this.#counts.set(kind, event);
   }
 
@@ -151,11 +179,12 @@ export class LiveView {
         series: this.#series,
         warnings: [...this.#failed, ...this.#alarms.slice(-2)],
         ...(this.#frame && { frame: this.#frame }),
+        ...(this.#stopping !== undefined && { stopping: this.#stopping }),
       },
-      { columns: process.stderr.columns ?? 80, color: this.#color },
+      { ...sizeOf(process.stderr), color: this.#color },
     );
-    this.#erase();
-    process.stderr.write(`${rows.join("\n")}\n`);
+    // In one piece, or it would flicker.
+    process.stderr.write(`${this.#eraser}${rows.join("\n")}\n`);
     this.#lines = rows.length;
   }
 
@@ -169,14 +198,13 @@ export class LiveView {
   }
 
   #above(line: string): void {
-    this.#erase();
+    process.stderr.write(`${this.#eraser}${line}\n`);
     this.#lines = 0;
-    process.stderr.write(`${line}\n`);
     this.#paint();
   }
 
-  #erase(): void {
-    if (this.#lines > 0) process.stderr.write(`\x1b[${this.#lines}A\x1b[0J`);
+  get #eraser(): string {
+    return this.#lines > 0 ? `\x1b[${this.#lines}A\x1b[0J` : "";
   }
 }
 

@@ -36,7 +36,9 @@ describe("the training panel", () => {
     const rows = panelRows({ ...state, name: "lake" }, { columns: 80, color: false });
     expect(rows[0]).toBe("lake · step 22 of 130 · 4 min left");
     expect(rows.find((row) => row.startsWith("playing"))).toMatch(/█+░+ {2}44\/128 {2}8 s left$/);
-    expect(rows.find((row) => row.startsWith("step time"))).toBe("step time   2.1 s (playing 1.5 s, learning 0.6 s)");
+    expect(rows.find((row) => row.startsWith("step time"))).toBe(
+      "step time      2.1 s (playing 1.5 s, learning 0.6 s)",
+    );
   });
 
   test("a phase that counts nothing is measured by the one before it", () => {

@@ -1,7 +1,10 @@
-/** The rows of the training panel, of what is known of a run: a pure function, so that every width can be tested. No row is wider than the terminal. */
+/**
+ * The rows of the training panel, of what is known of a run: a pure function, so that every size can be tested. No row is wider than the terminal, and together
+ * they are fewer than it has, or the panel could not be redrawn: the frame takes the rows that are left, then curves go, alarms last.
+ */
 import type { Image } from "../core/index.ts";
 import { rangeOf } from "../core/numbers.ts";
-import { halfBlocks } from "../images/index.ts";
+import { halfBlocks, shades } from "../images/index.ts";
 import type { Phase } from "../train/index.ts";
 
 export type PanelState = {
@@ -19,16 +22,21 @@ export type PanelState = {
   /** Words about failed episodes and alarms, whole. */
   readonly warnings: readonly string[];
   readonly frame?: Image;
+  /** What Ctrl-C came to, from the moment it was pressed. */
+  readonly stopping?: string;
 };
 
-export type PanelStyle = { readonly columns: number; readonly color: boolean };
+/** `rows`: of the terminal, default 24. */
+export type PanelStyle = { readonly columns: number; readonly rows?: number; readonly color: boolean };
 
 const BARS = "▁▂▃▄▅▆▇█";
-const LABEL = 12;
+const LABEL = 15;
 const VALUE = 7;
 const MAX_SPARK = 40;
 const MAX_BAR = 24;
 const FRAME_COLUMNS = 24;
+/** Below this a frame shows nothing. */
+const MIN_FRAME_ROWS = 4;
 
 /** What is drawn as a curve, in this order, under the words that a plain line uses too. */
 export const CURVES: readonly (readonly [label: string, metric: string])[] = [
@@ -41,7 +49,7 @@ export const CURVES: readonly (readonly [label: string, metric: string])[] = [
   ["sight gap", "sight/gap"],
 ];
 
-export function panelRows(state: PanelState, { columns, color }: PanelStyle): string[] {
+export function panelRows(state: PanelState, { columns, rows: height = 24, color }: PanelStyle): string[] {
   const width = columns - 1;
   const [warmed, warmTotal] = state.warm;
   const [step, steps] = state.steps;
@@ -68,9 +76,18 @@ export function panelRows(state: PanelState, { columns, color }: PanelStyle): st
   ].map((row) => row.slice(0, width));
   const red = (row: string) => (color ? `\x1b[31m${row}\x1b[0m` : row);
   const warnings = state.warnings.flatMap((words) => wrapText(`! ${words}`, width).map(red));
-  const frame =
-    state.frame && color ? halfBlocks(state.frame, { columns: Math.min(FRAME_COLUMNS, width) }).split("\n") : [];
-  return [...rows, ...warnings, ...frame];
+  const stopping = state.stopping === undefined ? [] : wrapText(state.stopping, width);
+  const kept = rows.slice(0, Math.max(1, height - 1 - warnings.length - stopping.length));
+  const panel = [...kept, ...warnings, ...stopping].slice(0, height - 1);
+  const frame = state.frame ? frameRows(state.frame, height - 1 - panel.length, width, color) : [];
+  return [...panel, ...frame];
+}
+
+/** A frame in at most so many rows; two of its pixels share a cell, so a cell is as high as it is wide twice. */
+function frameRows(frame: Image, most: number, width: number, color: boolean): string[] {
+  if (most < MIN_FRAME_ROWS) return [];
+  const columns = Math.max(1, Math.min(FRAME_COLUMNS, width, Math.floor((2 * most * frame.width) / frame.height)));
+  return (color ? halfBlocks(frame, { columns }) : shades(frame, columns)).split("\n").slice(0, most);
 }
 
 /** How far the phase is: counted, or by the time that the one before took. */

@@ -3,11 +3,14 @@ import { Command } from "commander";
 import { exportCommand } from "./export.ts";
 import { packCommand } from "./pack.ts";
 import { plotCommand } from "./plot.ts";
+import { noteCommands } from "./run-notes.ts";
 import { uploadCommand } from "./upload.ts";
 
 export function runCommand(): Command {
-  const run = new Command("run").description("plot or export a run, pack it into one page, upload its model");
-  for (const command of [plotCommand(), exportCommand(), packCommand(), uploadCommand()])
+  const run = new Command("run").description(
+    "plot or export a run, pack it into one page, upload its model; star, tag, note, archive, delete",
+  );
+  for (const command of [plotCommand(), exportCommand(), packCommand(), uploadCommand(), ...noteCommands()])
     run.addCommand(command.exitOverride());
   return run;
 }

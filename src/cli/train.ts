@@ -29,6 +29,7 @@ import { collect, EXIT, onInterrupt, parseSettings } from "./common.ts";
 import { ENGINE_FLAG, withEngine } from "./engine.ts";
 import { prepareKernels } from "./kernels.ts";
 import { LiveView } from "./live.ts";
+import { endWithParent } from "./parent.ts";
 import { memoryLine, recipeMemory } from "./scale.ts";
 
 type Flags = {
@@ -58,6 +59,7 @@ export function trainCommand(): Command {
 }
 
 async function runTrain(name: string, flags: Flags): Promise<void> {
+  endWithParent();
   const recipe = await pinModel(loadRecipe(name, withModel(withEngine(parseSettings(flags.set), flags.engine), flags)));
   if (flags.resume && flags.new) throw new ConfigError("Choose one of --resume and --new.");
   checkRecipe(recipe);
@@ -106,8 +108,8 @@ export async function runRecipe(
   }
   const before = what === "resume" ? (await loadEvents(folder)).events : [];
   const saved = what === "resume" ? await new CheckpointStore(folder).latest() : undefined;
-  if (saved !== undefined) process.stderr.write(`The run goes on from its checkpoint of step ${saved.step}.\n`);
   const warm = await warmStartUpdates(recipe.warmStart);
+  if (what === "resume") process.stderr.write(`${goesOn(saved, warm, recipe.steps)}\n`);
   const view = new LiveView({ name: recipe.name, warm, steps: recipe.steps, before });
   process.stderr.write(`${recipe.name}: ${recipe.expect || "no expected curve is recorded"}\nrun folder: ${folder}\n`);
   const abort = new AbortController();
@@ -117,7 +119,7 @@ export async function runRecipe(
       process.stderr.write("\nStopped before the run began.\n");
       process.exit(EXIT.interrupted);
     }
-    process.stderr.write(`\nFinishing step ${view.underWay} and saving it; press Ctrl-C again to stop now.\n`);
+    view.stopping();
     abort.abort();
   });
   await prepareKernels(recipe.engine);
@@ -131,11 +133,19 @@ export async function runRecipe(
     onPhase: (phase) => view.enter(phase),
   }).finally(() => view.close());
   if (!result.finished) {
-    process.stderr.write(`Stopped at step ${result.step}. The same command goes on from there.\n`);
+    process.stderr.write(`Stopped after ${view.where}. The same command goes on from there.\n`);
     process.exitCode = EXIT.interrupted;
     return;
   }
   await report(folder, result.model);
+}
+
+/** In the counts that the panel uses: updates of the warm start, then steps. */
+function goesOn(saved: { readonly step: number } | undefined, warm: number, steps: number): string {
+  if (saved === undefined) return "The run has no checkpoint yet, so it begins again.";
+  const { step } = saved;
+  if (step < warm) return `The run goes on after update ${step} of ${warm} of the warm start.`;
+  return `The run goes on after step ${step - warm} of ${steps}.`;
 }
 
 /** Before and after, beside floor and ceiling, and one episode as an animation. */

@@ -1,4 +1,5 @@
 /** Something that takes a while and has no steps to count: on a terminal one line whose seconds run, elsewhere a line now and then. On stderr. */
+import { drawsPanels } from "./common.ts";
 
 const TICK_MS = 200;
 const LINE_MS = 5000;
@@ -6,7 +7,7 @@ const LINE_MS = 5000;
 export class Waiting {
   readonly #label: string;
   readonly #started = performance.now();
-  readonly #terminal = process.stderr.isTTY === true;
+  readonly #terminal = drawsPanels(process.stderr);
   readonly #timer: NodeJS.Timeout;
 
   constructor(label: string) {

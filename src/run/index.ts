@@ -15,7 +15,7 @@ export { type Failure, failureLines } from "./failures.ts";
 export { openRun, RunFolder, type RunOptions } from "./folder.ts";
 export { type FrameCounts, type FrameOptions, FrameStore, readFrame, readFrameBytes } from "./frames.ts";
 export { readLines } from "./jsonl.ts";
-export { deleteRun, isRun, listRuns, type RunSummary, summarizeRun } from "./list.ts";
+export { deleteRun, isRun, listRuns, type RunSummary, runSize, summarizeRun } from "./list.ts";
 export { isLocked } from "./lock.ts";
 export {
   type Difference,

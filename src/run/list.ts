@@ -1,5 +1,5 @@
 /** The runs under a folder and how each stands, for `saccade runs` and the viewer's first page. Reads only the ends of long files. */
-import { rm, stat } from "node:fs/promises";
+import { readdir, rm, stat } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { ConfigError } from "../core/errors.ts";
 import { move } from "../core/move.ts";
@@ -30,6 +30,10 @@ export type RunSummary = {
   /** The newest value of each metric. */
   readonly metrics: Metrics;
   readonly bestStep?: number;
+  /** The score of the best checkpoint. */
+  readonly bestScore?: number;
+  /** Milliseconds that it was at work; pauses before it went on are not counted where the end of the events shows them. */
+  readonly workedMs?: number;
   readonly manifest?: Manifest;
   /** What people say about it. */
   readonly notes: RunNotes;
@@ -77,8 +81,31 @@ export async function summarizeRun(folder: string): Promise<RunSummary> {
     ...(manifest !== undefined && { started: manifest.started, manifest }),
     updated: last?.time ?? (await stat(path)).mtimeMs,
     metrics,
-    ...(best !== undefined && { bestStep: best.step }),
+    ...(best !== undefined && { bestStep: best.step, bestScore: best.score }),
+    ...(manifest !== undefined && { workedMs: workedMs(Date.parse(manifest.started), events) }),
     notes: await readNotes(path),
     missing: [...(problem === undefined ? [] : [problem]), ...missing],
   };
+}
+
+function workedMs(started: number, events: readonly { readonly kind: string; readonly time: number }[]): number {
+  let total = Math.max(0, (events.at(-1)?.time ?? started) - started);
+  for (const [i, { kind, time }] of events.entries()) {
+    if (kind === "resume" && i > 0) total -= Math.max(0, time - (events[i - 1] as { time: number }).time);
+  }
+  return total;
+}
+
+/** Bytes of a run's files. Reads every folder in it, so it is not part of a summary. */
+export async function runSize(runPath: string): Promise<number> {
+  let total = 0;
+  for (const entry of await readdir(runPath, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    // One that goes away meanwhile (a checkpoint that makes room) counts nothing.
+    total += await stat(join(entry.parentPath, entry.name)).then(
+      ({ size }) => size,
+      () => 0,
+    );
+  }
+  return total;
 }

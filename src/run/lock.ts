@@ -144,7 +144,9 @@ function startOf(pid: number): string | null {
   try {
     const line = readFileSync(`/proc/${pid}/stat`, "utf8");
     // The name before ")" may hold spaces; the start is the 22nd field, the 20th after it.
-    return line.slice(line.lastIndexOf(")") + 2).split(" ")[19] ?? null;
+    const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
+    // One that was killed and that nobody has asked about yet writes no more.
+    return fields[0] === "Z" ? "ended" : (fields[19] ?? null);
   } catch {
     return null;
   }
