@@ -53,6 +53,22 @@ test("labels: oracle learns nothing where the oracle knows no way on: a random m
   expect(dead).toBeGreaterThan(0);
 });
 
+test("what an environment throws in a demonstration is told with its line, seed and reply", async () => {
+  const env = await makeWorldEnv("maze_2d/easy", { protocol: "keyword" });
+  env.step = () => {
+    throw new TypeError("Cannot read properties of undefined (reading 'points')");
+  };
+  const failure = await playDemo("./mine.ts", env, 7).catch((error: Error) => error);
+  expect(failure).toMatchObject({ name: "EnvError" });
+  expect((failure as Error).message.split("\n")).toEqual([
+    "The environment failed in a demonstration: Cannot read properties of undefined (reading 'points')",
+    expect.stringMatching(/^ {2}at .*demos\.test\.ts:\d+:\d+\)$/),
+    ...Array(3).fill(expect.stringMatching(/^ {2}at /)),
+    "  environment ./mine.ts, seed 7, played by the oracle agent",
+    expect.stringMatching(/^ {2}reply "<action>\w+<\/action>"$/),
+  ]);
+});
+
 test("which replies are to be learned survives a file", async () => {
   const noise = { probability: 0.5, labels: "agreed" } as const;
   const path = await file("agreed.jsonl", { env: "frozen_lake", seed: 5, noise });

@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { ConfigError, DataError, EnvError, errorMessage } from "../core/errors.ts";
+import { ConfigError, DataError, EnvError, errorMessage, SaccadeError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
 import type { Awaitable, Json, JsonObject } from "../core/json.ts";
 import { assistant, imagesOf, type Message } from "../core/message.ts";
@@ -17,6 +17,7 @@ import { given } from "../core/words.ts";
 import { decodeImage } from "../images/decode.ts";
 import { fromOpenAI, readDataUri, toOpenAI } from "../images/openai.ts";
 import { encodePng } from "../images/png.ts";
+import { failureLines, stackAtUser } from "../run/failures.ts";
 import { type Env, sumRewards } from "./env.ts";
 import { readJsonLines } from "./jsonl.ts";
 import type { Options } from "./registry.ts";
@@ -48,8 +49,8 @@ export type Demo = {
 };
 
 /**
- * Plays one episode with the oracle, or with a noisy one; the seed decides the noise too. An episode that fails or runs
- * out of turns comes back with `success: false`.
+ * Plays one episode with the oracle, or with a noisy one; the seed decides the noise too. An episode without success, or one that runs
+ * out of turns, comes back with `success: false`. What the environment throws is told with its seed, reply and line.
  */
 export async function playDemo(
   name: string,
@@ -60,37 +61,53 @@ export async function playDemo(
   /** Before each turn: what its reply will be in the conversation, and whether the oracle says the same. */
   onTurn?: (taught: string, agreed: boolean) => Awaitable<void>,
 ): Promise<Demo> {
-  const messages: Message[] = [...(await env.reset(seed))];
-  const random = new NumpyRandom(mixSeed("demo", seed));
-  const learn: boolean[] = [];
-  let reward = 0;
-  for (let turns = 1; ; turns++) {
-    const noisy = noise.probability > 0 && random.random() < noise.probability;
-    // After a mistake that can't be mended (a box in a corner) the oracle has nothing to say: play on at random.
-    const oracle = noisy && noise.labels === "played" ? undefined : ((await oracleReply(name, env, seed)) ?? undefined);
-    const reply = noisy || oracle === undefined ? await slip(name, env, random, noisy) : oracle;
-    const taught = noise.labels === "oracle" && oracle !== undefined ? oracle : reply;
-    await onTurn?.(taught, taught === oracle);
-    const step = await env.step(reply);
-    messages.push(assistant(taught));
-    learn.push(noise.labels === "played" || taught === oracle);
-    reward += sumRewards(step.rewards);
-    if (step.terminated || step.truncated) {
-      const success = step.success === true;
-      return {
-        env: name,
-        seed,
-        ...(options && { options }),
-        ...(noise.probability > 0 && { noise }),
-        ...(learn.includes(false) && { learn }),
-        messages,
-        reward,
-        success,
-        turns,
-      };
+  let said: string | undefined;
+  try {
+    const messages: Message[] = [...(await env.reset(seed))];
+    const random = new NumpyRandom(mixSeed("demo", seed));
+    const learn: boolean[] = [];
+    let reward = 0;
+    for (let turns = 1; ; turns++) {
+      const noisy = noise.probability > 0 && random.random() < noise.probability;
+      // After a mistake that can't be mended (a box in a corner) the oracle has nothing to say: play on at random.
+      const oracle =
+        noisy && noise.labels === "played" ? undefined : ((await oracleReply(name, env, seed)) ?? undefined);
+      const reply = noisy || oracle === undefined ? await slip(name, env, random, noisy) : oracle;
+      const taught = noise.labels === "oracle" && oracle !== undefined ? oracle : reply;
+      await onTurn?.(taught, taught === oracle);
+      said = reply;
+      const step = await env.step(reply);
+      messages.push(assistant(taught));
+      learn.push(noise.labels === "played" || taught === oracle);
+      reward += sumRewards(step.rewards);
+      if (step.terminated || step.truncated) {
+        const success = step.success === true;
+        return {
+          env: name,
+          seed,
+          ...(options && { options }),
+          ...(noise.probability > 0 && { noise }),
+          ...(learn.includes(false) && { learn }),
+          messages,
+          reward,
+          success,
+          turns,
+        };
+      }
+      messages.push(...step.observation);
     }
-    messages.push(...step.observation);
+  } catch (error) {
+    throw error instanceof SaccadeError ? error : failed(name, seed, error, said);
   }
+}
+
+/** What an environment threw, as its author needs it. */
+function failed(env: string, seed: number, thrown: unknown, reply?: string): EnvError {
+  const stack = stackAtUser(thrown);
+  const error = `The environment failed in a demonstration: ${errorMessage(thrown)}`;
+  const said = { ...(reply !== undefined && { reply }), ...(stack !== undefined && { stack }) };
+  const failure = { env, seed, end: "env_error", error, agent: "oracle", ...said };
+  return new EnvError(failureLines(failure).join("\n"), { cause: thrown });
 }
 
 /** A random action in the oracle's place. */
