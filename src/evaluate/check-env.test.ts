@@ -115,6 +115,16 @@ describe("saccade check", () => {
     );
   });
 
+  test("a world that throws is told with the seed and the line of its file", async () => {
+    const act = () => {
+      throw new Error("the lamp is broken");
+    };
+    const found = await findings(lamp("check-line", () => ({ act })));
+    expect(found.find(({ about }) => about === "plays")?.text).toMatch(
+      /^seed 0, played by the oracle agent: .*the lamp is broken\nat .*check-env\.test\.ts:\d+:\d+/,
+    );
+  });
+
   test.each(["world", "task"])("nothing is wrong with what saccade init writes for a %s", async (kind) => {
     const env = resolve(import.meta.dirname, `../../examples/templates/${kind}/env.ts`);
     expect(wrong(await findings(env))).toEqual([]);

@@ -25,7 +25,7 @@ import {
 } from "../envs/index.ts";
 import { createFolder, loadFolder, type ModelFolder } from "../model/index.ts";
 import { builtinAgent, builtinReply, playSeeds, type SeedScores } from "../rollout/index.ts";
-import { failureLines } from "../run/failures.ts";
+import { failureLines, stackAtUser } from "../run/failures.ts";
 
 export type Finding = {
   readonly about: string;
@@ -70,16 +70,15 @@ export async function* checkEnv(
     await env.reset(0);
     agent = (await env.builtinReply?.("oracle", 0)) !== undefined ? "oracle" : "random";
   } catch (error) {
-    yield bad("loads", errorMessage(error));
+    yield bad("loads", thrown(error));
     return;
   }
   yield good("loads", `${name} starts an episode`);
-  let samples: Played[];
+  const samples: Played[] = [];
   try {
-    samples = [];
-    for (let seed = 0; seed < COMPARED; seed++) samples.push(await play(env, seed, agent));
+    while (samples.length < COMPARED) samples.push(await play(env, samples.length, agent));
   } catch (error) {
-    yield bad("plays", errorMessage(error));
+    yield bad("plays", `seed ${samples.length}, played by the ${agent} agent: ${thrown(error)}`);
     return;
   } finally {
     await env.close?.();
@@ -103,6 +102,9 @@ const bad = (about: string, text: string, advice?: string): Finding => ({
   ...note(about, text, advice),
   verdict: "bad",
 });
+
+/** What an environment threw, and the line of its author's file. */
+const thrown = (error: unknown) => [errorMessage(error), ...(stackAtUser(error)?.split("\n", 1) ?? [])].join("\n");
 
 /** What a turn showed, in one string: texts, hashes of images, rewards, how it ended. */
 function digest(messages: readonly Message[], rest: Json = null): string {
