@@ -484,6 +484,7 @@ export const primitiveSkill = defineWorld({
   protocol: "think",
   things: pairsOf(NAMES),
   view: {
+    told: true,
     axes: AXES,
     viewpoint: "second thing",
     states: 64,

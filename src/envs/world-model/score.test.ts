@@ -143,6 +143,29 @@ test("words that are chosen without looking earn nothing in the mean, whatever t
   );
 });
 
+test("where the prompt tells the names, what is so of things under any name earns nothing, and a look still does", () => {
+  const COLORS = ["red", "blue", "green", "purple", "yellow"];
+  const names = COLORS.flatMap((one) => COLORS.map((other) => `${one} from ${other}`));
+  const things = Object.fromEntries(names.map((name) => [name, {}]));
+  // Two things of any colours, one before, level with or behind the other, always at one height.
+  const states = Array.from({ length: 120 }, (_, i): readonly [Placed] => [
+    { kind: names[i % 25] as string, at: [(i % 3) as Place, (Math.floor(i / 3) % 3) as Place, 1 as Place] },
+  ]);
+  const mean = (say: (truth: Placed) => (Place | undefined)[], told: boolean) => {
+    const luck = new Luck(states, things, told);
+    const pays = states.map((truth) => {
+      const [{ kind, at }] = truth;
+      return worthOf([{ kind, at: say({ kind, at }) }], truth, { things, luck });
+    });
+    return pays.reduce((sum, pay) => sum + pay, 0) / pays.length;
+  };
+  const level = () => [undefined, undefined, 1 as Place];
+  expect(mean(level, false)).toBeGreaterThan(0.3);
+  expect(mean(level, true)).toBeLessThan(0.01);
+  expect(mean(({ at }) => [...at], true)).toBeGreaterThan(0.95);
+  expect(mean(() => [0, 0, 1], true)).toBeLessThanOrEqual(0);
+});
+
 test("the truth, and any part of it, is never worth less than silence", () => {
   fc.assert(
     fc.property(

@@ -74,19 +74,34 @@ export function linksHold(said: readonly Linked[], truth: readonly Linked[]): bo
 
 type Odds = { readonly win: number; readonly loss: number };
 
-/** States of a world, to tell what words earn by luck. */
+type State = readonly Placed[];
+
+const kindsOf = (truth: State) => [...new Set(truth.map(({ kind }) => kind))];
+/** With numbers in place of names. */
+const unnamed = (list: State, kinds: readonly string[]) =>
+  list.map((one) => ({ ...one, kind: String(kinds.indexOf(one.kind)) }));
+
+/**
+ * States of a world, to tell what words earn by luck. Where the prompt tells the names (`told`), a name is no luck: all states count, with the things of this one in place of theirs. Otherwise
+ * "red cube from blue cube: same height", which is so of any two cubes, would pass for a rare truth.
+ */
 export class Luck {
-  readonly #states: readonly (readonly Placed[])[];
+  readonly #states: readonly State[];
   readonly #things: Things;
+  readonly #told: boolean;
   readonly #known = new Map<string, Odds>();
 
-  constructor(states: readonly (readonly Placed[])[], things: Things) {
-    this.#states = states;
-    this.#things = things;
+  constructor(states: readonly State[], things: Things, told = false) {
+    this.#told = told;
+    this.#states = told ? states.map((state) => unnamed(state, kindsOf(state))) : states;
+    this.#things = told
+      ? Object.fromEntries(states.flatMap((state) => kindsOf(state).map((_, i) => [String(i), {}])))
+      : things;
   }
 
   /** What these claims win, a share of the truth where they are so, and lose where they are not, so that over all states both cancel out. */
-  odds(claims: readonly Placed[]): Odds {
+  odds(said: State, truth: State): Odds {
+    const claims = this.#told ? unnamed(said, kindsOf(truth)) : said;
     const key = claims
       .map(({ kind, at }) => `${kind} ${at.join()}`)
       .sort()
@@ -120,7 +135,7 @@ export function worthOf(
   so = true,
 ): number {
   if (claims.length === 0) return 0;
-  const { win, loss } = luck.odds(claims);
+  const { win, loss } = luck.odds(claims, truth);
   if (!so || !holds(claims, truth)) return -loss;
   return before !== undefined && holds(claims, before) ? 0 : win * shareOf(claims, truth, things);
 }

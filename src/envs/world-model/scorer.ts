@@ -81,5 +81,5 @@ async function drawStates(world: World, view: View): Promise<Luck> {
     states.push(placedOf((await world.facts?.()) ?? [], view));
   }
   await world.close?.();
-  return new Luck(states, view.things);
+  return new Luck(states, view.things, view.told);
 }

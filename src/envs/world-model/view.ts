@@ -19,6 +19,8 @@ export type View = {
   readonly viewpoint?: string;
   /** What the prompt asks for, where that is not every thing of each kind: "every piece of furniture that you see". */
   readonly asked?: string;
+  /** The prompt names the things of an episode, which differ from one to the next. */
+  readonly told?: boolean;
   /** How many states tell what is so by luck; default 384, fewer where a state takes long to make. */
   readonly states?: number;
   /**
