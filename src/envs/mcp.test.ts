@@ -62,10 +62,14 @@ describe("a task with an MCP server", () => {
         const { id, method, params } = JSON.parse(line);
         if (method === "initialize") say(id, { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "a", version: "1" } });
         if (method === "tools/list") say(id, { tools: [{ name: "die", inputSchema: { type: "object" } }] });
-        if (method === "tools/call") process.exit(1);
+        if (method === "tools/call") END;
       });`;
-    const env = await make(["node", "-e", script]);
+    const env = await make(["node", "-e", script.replace("END", "process.exit(1)")]);
     await env.reset(0);
     await expect(env.step(call("die", {}))).rejects.toThrow("the MCP server did not answer die");
+    const liar = ["node", "-e", script.replace("END", 'console.log("Traceback!")')];
+    const other = await make({ command: liar, timeoutMs: 200 });
+    await other.reset(0);
+    await expect(other.step(call("die", {}))).rejects.toThrow(/did not answer die: .*no answer: .*Traceback/);
   });
 });

@@ -26,6 +26,8 @@ export type McpServer =
 export type McpTools = { readonly tools: readonly Tool<never>[]; close(): Promise<void> };
 
 const MAX_PIXELS = 16 * 1024 * 1024;
+/** A server may be downloaded before it starts. */
+const START_MS = 60_000;
 /** JSON-RPC: the request was read and refused. */
 const REFUSALS = [-32601, -32602, -32603];
 
@@ -50,9 +52,15 @@ export async function openMcp(mcp: McpServer, label: string): Promise<McpTools> 
     ...(env && { env: { ...(process.env as Record<string, string>), ...env } }),
   });
   const client = new Client({ name: "saccade", version: "0.1.0" });
+  // Servers that print to standard output by mistake go on; what they sent explains an answer that never comes.
+  const heard: Heard = {};
+  client.onerror = (error) => {
+    heard.fault = errorMessage(error).slice(0, 300);
+  };
   try {
-    await client.connect(transport, { timeout });
-    const listed = await listTools(client, timeout);
+    const startMs = Math.max(timeout, START_MS);
+    await client.connect(transport, { timeout: startMs });
+    const listed = await listTools(client, startMs);
     const missing = wanted?.find((name) => !listed.some((tool) => tool.name === name));
     if (missing !== undefined) {
       throw new ConfigError(
@@ -65,7 +73,7 @@ export async function openMcp(mcp: McpServer, label: string): Promise<McpTools> 
         name,
         description: description ?? name,
         parameters: parametersOf(inputSchema as JsonObject),
-        call: (args) => call(client, name, args, timeout, label),
+        call: (args) => call(client, name, args, timeout, label, heard),
       })),
       close: () => client.close(),
     };
@@ -108,7 +116,18 @@ function parametersOf({ $schema: _, additionalProperties: __, ...schema }: JsonO
   return schema;
 }
 
-async function call(client: Client, name: string, args: unknown, timeout: number, label: string): Promise<ToolOutcome> {
+/** The last thing that the server sent and nobody could read. */
+type Heard = { fault?: string };
+
+async function call(
+  client: Client,
+  name: string,
+  args: unknown,
+  timeout: number,
+  label: string,
+  heard: Heard,
+): Promise<ToolOutcome> {
+  delete heard.fault;
   if (!isJsonObject(args)) return problem(`The arguments of ${name} must be a JSON object.`);
   let result: Awaited<ReturnType<Client["callTool"]>>;
   try {
@@ -116,7 +135,8 @@ async function call(client: Client, name: string, args: unknown, timeout: number
   } catch (error) {
     const { code } = error as { code?: unknown };
     if (typeof code === "number" && REFUSALS.includes(code)) return problem(`${name} failed: ${errorMessage(error)}`);
-    throw new EnvError(`${label}: the MCP server did not answer ${name}: ${errorMessage(error)}`);
+    const sent = heard.fault === undefined ? "" : ` It sent something that is no answer: ${heard.fault}`;
+    throw new EnvError(`${label}: the MCP server did not answer ${name}: ${errorMessage(error)}.${sent}`);
   }
   const said = await partsOf(result);
   return { said, problem: result.isError === true, rewards: [], done: false };

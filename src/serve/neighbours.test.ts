@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { assailMcpClient, assailMcpServer, assailMlflow } from "./test-faulty-peers.ts";
 import { assailAtif, assailClient, assailOpenEnv, assailRoutes, GENERATE_ROUTE } from "./test-neighbours.ts";
 import { type Served, serveTiny } from "./test-serve.ts";
 
@@ -23,11 +24,16 @@ const wires: readonly [string, () => Promise<string[]>][] = [
   ["generate with images", () => assailRoutes(served.url, COUNT, GENERATE_ROUTE)],
   ["an OpenEnv server", () => assailClient(COUNT)],
   ["ATIF files", () => assailAtif(folder, COUNT)],
+  ["an MCP server of ours", () => assailMcpServer(COUNT)],
+  ["an MCP server of a task's", () => assailMcpClient(COUNT)],
+  ["an MLflow server", () => assailMlflow(COUNT)],
 ];
 test.each(wires)(
   "%s: every faulty message is answered in words",
-  async (_, assail) => {
+  async (name, assail) => {
+    const start = performance.now();
     expect(await assail()).toEqual([]);
+    if (COUNT > 1000) console.log(`${name}: ${COUNT} in ${((performance.now() - start) / 1000).toFixed(0)} s`);
   },
   3_600_000,
 );

@@ -20,7 +20,7 @@ const ODD: readonly unknown[] = [
   ...[[], {}, [[]], [null], { type: 1 }, "data:image/png;base64,AAAA", "frozen_lake", "__proto__", { __proto__: 1 }],
 ];
 /** What a fault of ours says, not a refusal. */
-const FAULT = /Cannot read|is not a function|properties of|is not iterable|Maximum call/i;
+export const FAULT = /Cannot read|is not a function|properties of|is not iterable|Maximum call/i;
 
 /** A message made wrong, as text. */
 export function faulty(right: unknown, random: NumpyRandom): string {
@@ -90,7 +90,7 @@ export async function assailSocket(
   return { answers, sent };
 }
 
-const RPC = [
+export const RPC = [
   { jsonrpc: "2.0", id: 1, method: "tools/list", params: {} },
   {
     jsonrpc: "2.0",

@@ -123,8 +123,12 @@ export class MlflowTracker implements Tracker {
       throw new DataError(`${route} was answered with HTTP ${answer.status}: ${text.slice(0, 300)}`);
     }
     if (text === "") return {};
-    const value = JSON.parse(text) as Json;
-    return isJsonObject(value) ? value : {};
+    try {
+      const value = JSON.parse(text) as Json;
+      return isJsonObject(value) ? value : {};
+    } catch {
+      throw new DataError(`${route} was answered with something that is not JSON: ${text.slice(0, 300)}`);
+    }
   }
 }
 
