@@ -16,7 +16,7 @@ import { serveTiny } from "./test-serve.ts";
 const python = process.env.SACCADE_VERIFIERS_PYTHON;
 const vllmPython = process.env.SACCADE_VLLM_PYTHON;
 const PACKAGE = fileURLToPath(new URL("../../python/gym", import.meta.url));
-const TASKS = 4;
+const TASKS = 16;
 /** Two implementations of the same float32 arithmetic. */
 const WITHIN = 1e-4;
 /** `vf-eval`, whose traces keep every digit. */

@@ -19,6 +19,8 @@ import { train } from "./train.ts";
 
 const EVERYTHING = fileURLToPath(import.meta.resolve("@modelcontextprotocol/server-everything/dist/index.js"));
 const CALL = '<tool_call>\n{"name": "get-tiny-image", "arguments": {}}\n</tool_call>';
+/** Nothing says which is wanted: the warm start learns all of them, and the reward decides. */
+const ANSWERS = ["ok", "halt halt", "turn turn turn"];
 const STEPS = 3;
 const EPISODES = 16;
 
@@ -31,14 +33,14 @@ register(
     prompt: () => "Look.",
     // A second turn comes after a call alone; the shorter the answer, the better.
     reward: (reply, _, turn) => (turn === 2 ? 1 / (1 + reply.length) : 0),
-    answer: (_, turn) => (turn === 1 ? CALL : "ok"),
+    answer: ({ i }, turn) => (turn === 1 ? CALL : (ANSWERS[i % ANSWERS.length] as string)),
   }),
 );
 const engine = new NativeEngine({ threads: 2 });
 let root: string;
 beforeAll(async () => {
   root = await temporaryFolder();
-  const corpus = [...(TINY.corpus ?? []), CALL, CALL, "Look.\nok\nok"];
+  const corpus = [...(TINY.corpus ?? []), CALL, CALL, "Look.", ...ANSWERS];
   await createFolder(join(root, "model"), {
     ...TINY,
     corpus,
@@ -68,22 +70,25 @@ function servers(): number {
 test("a run trains with the images that a tool server returns, and leaves no server behind", async () => {
   const before = servers();
   const steps: Readonly<Record<string, number>>[] = [];
+  const numbers: number[] = [];
   const folder = join(root, "run");
   const recipe = tinyRecipe(join(root, "model"), {
     envs: [{ env: "tiny_image" }],
     steps: STEPS,
-    warmStart: { episodes: 480, batch: 16, optimizer: { name: "muon", learningRate: 0.02, adamLearningRate: 0.01 } },
-    sampling: { maxTokens: 40, contextTokens: 2048 },
+    warmStart: { episodes: 1600, batch: 16, optimizer: { name: "muon", learningRate: 0.02, adamLearningRate: 0.01 } },
+    sampling: { maxTokens: 64, contextTokens: 2048 },
     optimizer: { name: "adamw", learningRate: 0.001 },
     rollout: { live: 4 },
-    evaluate: { every: 100, before: false, greedy: false, seeds: [48, 64] },
+    evaluate: { every: 100, before: false, greedy: false, seeds: [48, 63] },
   });
   await train({
     recipe,
     folder,
     engine,
-    onEvent: ({ kind, metrics }) => {
-      if (kind === "train") steps.push(metrics);
+    onEvent: ({ kind, step, metrics }) => {
+      if (kind !== "train") return;
+      steps.push(metrics);
+      numbers.push(step);
     },
   });
   expect(steps).toHaveLength(STEPS);
@@ -93,10 +98,10 @@ test("a run trains with the images that a tool server returns, and leaves no ser
   }
   expect(steps.some((metrics) => (metrics["optimizer/grad_norm"] ?? 0) > 0)).toBe(true);
   let [calls, images] = [0, 0];
-  for (let step = 1; step <= STEPS; step++) {
+  for (const step of numbers) {
     for (const { turns } of await readTrajectories(folder, step)) {
       if (turns[0]?.reply.includes("get-tiny-image")) calls += 1;
-      if (JSON.stringify(turns[1]?.observation ?? "").includes('"image')) images += 1;
+      if ((turns[1]?.frames.length ?? 0) > 0) images += 1;
     }
   }
   expect(calls).toBeGreaterThan(0);

@@ -107,13 +107,17 @@ export class Follower {
   }
 }
 
-/** Keeps several trackers up to date while a run is live. */
+/** Milliseconds that the end of a run waits for its trackers. */
+const CLOSE_MS = 10_000;
+
+type Live = { readonly follower: Follower; readonly label: string; running?: Promise<void> | undefined };
+
+/** Keeps several trackers up to date while a run is live, each at its own pace. */
 export class LiveTrackers {
-  readonly #followers: readonly { readonly follower: Follower; readonly label: string }[];
+  readonly #followers: readonly Live[];
   readonly #onProblem: (message: string) => void;
   readonly #told = new Set<string>();
   readonly #timer: NodeJS.Timeout;
-  #running: Promise<void> | undefined;
 
   constructor(
     path: string,
@@ -126,30 +130,42 @@ export class LiveTrackers {
       label: tracker.label,
     }));
     this.#onProblem = onProblem;
-    this.#timer = setInterval(() => this.#poll(), everyMs);
+    this.#timer = setInterval(() => {
+      for (const live of this.#followers) void this.#catchUp(live);
+    }, everyMs);
     this.#timer.unref();
   }
 
-  /** Tells the trackers the rest, for as long as one call may take, and closes them. */
-  async close(status: "finished" | "failed" | "stopped"): Promise<void> {
+  /** Tells the trackers the rest and closes them, for as long as a run's end may wait. */
+  async close(status: "finished" | "failed" | "stopped", withinMs = CLOSE_MS): Promise<void> {
     clearInterval(this.#timer);
-    await this.#running;
-    await this.#catchUp();
-    for (const { follower, label } of this.#followers) {
-      await follower.close(status).catch((error) => this.#tell(label, error));
-    }
-  }
-
-  #poll(): void {
-    this.#running ??= this.#catchUp().finally(() => {
-      this.#running = undefined;
-    });
-  }
-
-  async #catchUp(): Promise<void> {
     await Promise.all(
-      this.#followers.map(({ follower, label }) => follower.catchUp().catch((error) => this.#tell(label, error))),
+      this.#followers.map(async (live) => {
+        const rest = async () => {
+          await live.running;
+          await this.#catchUp(live);
+          await live.follower.close(status).catch((error) => this.#tell(live.label, error));
+        };
+        let late: NodeJS.Timeout | undefined;
+        const enough = new Promise<"late">((done) => {
+          late = setTimeout(() => done("late"), withinMs);
+        });
+        if ((await Promise.race([rest(), enough])) === "late") {
+          this.#tell(live.label, new Error(`no answer within ${withinMs} ms at the end of the run`));
+        }
+        clearTimeout(late);
+      }),
     );
+  }
+
+  #catchUp(live: Live): Promise<void> {
+    live.running ??= live.follower
+      .catchUp()
+      .catch((error) => this.#tell(live.label, error))
+      .finally(() => {
+        live.running = undefined;
+      });
+    return live.running;
   }
 
   #tell(label: string, error: unknown): void {
