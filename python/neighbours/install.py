@@ -17,7 +17,7 @@ ENVIRONMENTS = {
     "openenv": ("SACCADE_OPENENV_PYTHON", (3, 10), ["openenv==0.10.0", "numpy", "pillow"]),
     "trl": ("SACCADE_TRL_PYTHON", (3, 10), [TORCH, "trl==1.16.0", "openenv==0.10.0", "pillow"]),
     "verifiers": ("SACCADE_VERIFIERS_PYTHON", (3, 11), ["verifiers==0.4.0", "gymnasium", "pillow"]),
-    "trackers": ("SACCADE_TRACKERS_PYTHON", (3, 10), ["tensorboard==2.21.0", "mlflow==3.17.2", "wandb==0.31.0"]),
+    "trackers": ("SACCADE_TRACKERS_PYTHON", (3, 10), ["tensorboard==2.21.0", "mlflow==3.17.2", "wandb==0.31.0", "trackio[tensorboard]==0.43.0"]),
     "harbor": ("SACCADE_HARBOR_PYTHON", (3, 12), ["harbor==0.24.0"]),
 }
 
