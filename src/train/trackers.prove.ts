@@ -10,8 +10,9 @@ import { NativeEngine } from "../engine/index.ts";
 import { type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
 import { train } from "./train.ts";
 
-const STEPS = 40;
-const ROUNDS = 5;
+/** Seconds, so that trackers are told several times. */
+const STEPS = 400;
+const ROUNDS = 3;
 /** Medians of runs of seconds, on a machine that may be busy. */
 const SLOWER = 1.25;
 /** What the end of a run may wait for its trackers, and time for the rest. */

@@ -16,7 +16,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Image } from "../../core/image.ts";
 import { encodePng } from "../../images/png.ts";
-import { loadEvents } from "../events.ts";
+import { loadEvents, readEvents } from "../events.ts";
 import { openRun } from "../folder.ts";
 import { picture, record } from "../test-run.ts";
 import { readTrajectories } from "../trajectories.ts";
@@ -27,6 +27,7 @@ const python = process.env.SACCADE_TRACKERS_PYTHON ?? "";
 const RUN = "runs/quickstart";
 const PAGE = fileURLToPath(new URL("../../../docs/guide/trackers.md", import.meta.url));
 let root: string;
+/** Scalars that were written, those that a resumed run made void included: TensorBoard leaves them out, Trackio does not. */
 let points = 0;
 let server: ChildProcess;
 let url: string;
@@ -178,7 +179,7 @@ test.runIf(python)(
     expect(read.mlflow).toMatchObject({ status: "FINISHED", name: "quickstart" });
     expect(read.mlflow.params).toMatchObject({ "optimizer.learningRate": "0.002", "envs.0.env": "frozen_lake" });
     expect(read.mlflow.tags["text/alarm.40"]).toBe("alarm at 40 ✗");
-    points = Object.values(read.scalars).reduce((sum, one) => sum + one.length, 0);
+    for await (const { event } of readEvents(folder)) points += Object.keys(event.metrics).length;
     process.stdout.write(
       `${compared} scalars and ${Object.keys(files).length} images equal in TensorBoard and MLflow\n`,
     );
@@ -201,7 +202,7 @@ test.runIf(python)("the programs of the guide bring the run to W&B and Trackio",
   expect(await run(sync, ["sync", "--dry-run"])).toContain("Would sync 1 run(s)");
   // When this changes, the guide is to say so.
   expect(await run(sync, ["sync", join(RUN, "tensorboard")])).toContain("No runs to sync");
-  process.stdout.write(`${points} scalars imported by Trackio, as many logged to W&B\n`);
+  process.stdout.write(`${points} scalars imported by Trackio\n`);
 });
 
 async function freePort(): Promise<number> {
