@@ -1,18 +1,29 @@
 /**
- * `saccade play`: an episode in the terminal, by a person, a model, the oracle, at random, or from replies on standard input.
- * The image is drawn in half-blocks; `--gif` keeps it as an animation; `--json` prints one line per turn.
+ * `saccade play`: an episode by a person, a model, the oracle, at random, or from replies on standard input. In a terminal a world is played in place
+ * (`play-live.ts`); elsewhere, and for other environments, turn by turn in lines. `--gif` keeps it as an animation; `--json` prints one line per turn.
  */
 import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { Command } from "commander";
-import { ConfigError, EnvError, imagesOf, isImage, type Message, NumpyRandom, textOf } from "../core/index.ts";
+import {
+  ConfigError,
+  EnvError,
+  type Image,
+  imagesOf,
+  isImage,
+  type Message,
+  NumpyRandom,
+  textOf,
+} from "../core/index.ts";
 import { printable, printableJson } from "../core/printable.ts";
-import { type Env, makeEnv, makeProtocol, type Step, sumRewards, WorldEnv } from "../envs/index.ts";
+import { type Env, makeEnv, makeProtocol, type Options, type Step, sumRewards, WorldEnv } from "../envs/index.ts";
 import { isSite, registerSite } from "../envs/pages/site.ts";
-import { encodeGif, halfBlocks } from "../images/index.ts";
+import { encodeGif, halfBlocks, shades } from "../images/index.ts";
 import { captioned, type Frame } from "./captions.ts";
-import { checkWritable, collect, envOptions, wholeNumber } from "./common.ts";
+import { checkWritable, collect, drawsPanels, envOptions, hasColor, sizeOf, wholeNumber } from "./common.ts";
+import { playLive, verdictOf } from "./play-live.ts";
 import type { Player } from "./play-model.ts";
+import { boardCells } from "./play-screen.ts";
 
 type Flags = {
   seed: number;
@@ -77,9 +88,12 @@ async function runPlay(named: string, flags: Flags): Promise<void> {
     agent === undefined ? undefined : await (await import("./play-model.ts")).openPlayer({ ...flags, agent });
   try {
     const own = envOptions(flags);
-    const env = await makeEnv(name, (await player?.options(name, own)) ?? own);
+    const options = (await player?.options(name, own)) ?? own;
+    const made = await makeEnv(name, options);
+    const byKeys = chosen.length === 0 && flags.maxTurns === undefined && isLive(flags);
+    const env = byKeys ? await withTurnsForKeys(made, name, options) : made;
     try {
-      await playWith(env, player, chosen.length === 0, flags);
+      await playWith(env, named, player, chosen.length === 0, flags);
     } finally {
       await env.close?.();
     }
@@ -88,7 +102,28 @@ async function runPlay(named: string, flags: Flags): Promise<void> {
   }
 }
 
-async function playWith(env: Env, player: Player | undefined, byPerson: boolean, flags: Flags): Promise<void> {
+async function playWith(
+  env: Env,
+  name: string,
+  player: Player | undefined,
+  byPerson: boolean,
+  flags: Flags,
+): Promise<void> {
+  if (isLive(flags) && env instanceof WorldEnv) {
+    const model = await player?.open(env, flags.seed);
+    const machine = byPerson
+      ? undefined
+      : {
+          name: flags.oracle ? "the oracle" : flags.random ? "chance" : (flags.agent ?? ""),
+          reply: model ?? oneAfterAnother(machineReplies(env, flags)),
+        };
+    const { last, total, seen } = await playLive({ env, name, seed: flags.seed, ...(machine && { machine }) });
+    const [image] = seen.flatMap(imagesOf).slice(-1);
+    if (machine && image)
+      process.stdout.write(`${drawImage(image, boardCells(image, sizeOf(process.stdout)).columns)}\n`);
+    process.stdout.write(`${summary(last, total)}\n`);
+    return;
+  }
   if (byPerson) {
     const input = createInterface({ input: process.stdin });
     // An open input would keep the process waiting after an error.
@@ -97,6 +132,20 @@ async function playWith(env: Env, player: Player | undefined, byPerson: boolean,
   const model = await player?.open(env, flags.seed);
   return playOne(env, model ? (_turn, seen) => model(seen) : machineReplies(env, flags), flags);
 }
+
+const isLive = (flags: Flags) =>
+  !flags.json && flags.gif === undefined && process.stdin.isTTY === true && drawsPanels(process.stdout);
+
+/** A key is one action, and a reply may hold several: a person gets as many turns as a model has actions. */
+async function withTurnsForKeys(env: Env, name: string, options: Options): Promise<Env> {
+  if (!(env instanceof WorldEnv)) return env;
+  const { maxActions } = env.protocol;
+  if (maxActions <= 1 || !Number.isFinite(maxActions)) return env;
+  await env.close();
+  return makeEnv(name, { ...options, maxTurns: env.options.maxTurns * maxActions });
+}
+
+const oneAfterAnother = (replies: Replies) => (seen: readonly Message[]) => replies(0, seen);
 
 async function playOne(env: Env, replies: Replies, flags: Flags): Promise<void> {
   const quiet = flags.json === true;
@@ -164,12 +213,15 @@ function linesOf(input: ReturnType<typeof createInterface>, env: Env, flags: Fla
 }
 
 function draw(messages: readonly Message[]): string {
-  // A terminal that does not know its size says 0.
-  const columns = Math.min(process.stdout.columns || 80, 96);
+  const columns = Math.min(sizeOf(process.stdout).columns, 96);
   return messages
     .flatMap((message) => message.content)
-    .map((part) => (part.type === "text" ? printable(part.text) : halfBlocks(part.image, { columns })))
+    .map((part) => (part.type === "text" ? printable(part.text) : drawImage(part.image, columns)))
     .join("\n");
+}
+
+function drawImage(image: Image, columns: number): string {
+  return hasColor(process.stdout) ? halfBlocks(image, { columns }) : shades(image, Math.min(columns, 48));
 }
 
 function jsonLine(turn: number, seed: number, reply: string, seen: readonly Message[], step: Step) {
@@ -211,7 +263,5 @@ function filmActions(env: Env, film: Frame[]): void {
 }
 
 function summary(step: Step | undefined, total: number): string {
-  if (step === undefined) return "No turn was played.";
-  const how = step.success ? "Success" : step.truncated ? "Out of turns" : step.terminated ? "Failed" : "Left early";
-  return `${how}. Reward ${Number(total.toFixed(4))}.`;
+  return step === undefined ? verdictOf(step) : `${verdictOf(step)} Reward ${Number(total.toFixed(4))}.`;
 }
