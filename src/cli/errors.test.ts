@@ -261,10 +261,11 @@ describe("saccade play at a terminal", () => {
 
   test("draws on a terminal that says it has no columns", () => {
     const narrow = "data:text/javascript,process.stdout.columns=0";
+    const { NO_COLOR: _, ...env } = process.env;
     const { status, stdout, stderr } = spawnSync(
       process.execPath,
       ["--import", narrow, bin, "play", "frozen_lake", "--oracle"],
-      options,
+      { ...options, env: { ...env, FORCE_COLOR: "1" } },
     );
     expect({ status, stderr }).toEqual({ status: EXIT.ok, stderr: "" });
     expect(stdout).toContain("▀");
