@@ -151,6 +151,26 @@ test.each(["refuse", "hang"] as const)(
   },
 );
 
+test("the end of a run waits for a server that hangs as long as it was told to, and no longer", async () => {
+  const { server, url } = await serving("hang");
+  try {
+    await withFolder(async (folder) => {
+      const run = await open(folder);
+      await run.begin();
+      const problems: string[] = [];
+      const trackers = openTrackers([{ name: "mlflow", url, experiment: "e" }]);
+      const live = new LiveTrackers(folder, trackers, (problem) => problems.push(problem), 60_000);
+      run.log("train", 1, { "train/success": 1 });
+      await run.close("finished");
+      await live.close("finished", 50);
+      expect(problems).toEqual([expect.stringContaining("no answer within 50 ms at the end of the run")]);
+    });
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
 test("a table has a row for each event with metrics, as CSV and as Parquet", () =>
   withFolder(async (folder) => {
     const run = await open(folder);

@@ -107,8 +107,9 @@ export class Follower {
   }
 }
 
-/** Milliseconds that the end of a run waits for its trackers. */
+/** Milliseconds that the end of a run waits for its trackers, and for one that failed before. */
 const CLOSE_MS = 10_000;
+const FAILED_CLOSE_MS = 2_000;
 
 type Live = { readonly follower: Follower; readonly label: string; running?: Promise<void> | undefined };
 
@@ -146,12 +147,13 @@ export class LiveTrackers {
           await this.#catchUp(live);
           await live.follower.close(status).catch((error) => this.#tell(live.label, error));
         };
+        const limit = this.#told.has(live.label) ? Math.min(withinMs, FAILED_CLOSE_MS) : withinMs;
         let late: NodeJS.Timeout | undefined;
         const enough = new Promise<"late">((done) => {
-          late = setTimeout(() => done("late"), withinMs);
+          late = setTimeout(() => done("late"), limit);
         });
         if ((await Promise.race([rest(), enough])) === "late") {
-          this.#tell(live.label, new Error(`no answer within ${withinMs} ms at the end of the run`));
+          this.#tell(live.label, new Error(`no answer within ${limit} ms at the end of the run`));
         }
         clearTimeout(late);
       }),

@@ -2,12 +2,10 @@
  * `npm run prove -- trackers`: what TensorBoard's own reader and a real MLflow server return of a run that trained, compared with the run
  * folder, and what W&B and Trackio import of it. SACCADE_TRACKERS_PYTHON: see `python/neighbours/install.py`.
  */
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -16,6 +14,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Image } from "../../core/image.ts";
 import { encodePng } from "../../images/png.ts";
+import { type PythonServer, startPython } from "../../train/test-python-server.ts";
 import { loadEvents, readEvents } from "../events.ts";
 import { openRun } from "../folder.ts";
 import { picture, record } from "../test-run.ts";
@@ -29,36 +28,33 @@ const PAGE = fileURLToPath(new URL("../../../docs/guide/trackers.md", import.met
 let root: string;
 /** Scalars that were written, those that a resumed run made void included: TensorBoard leaves them out, Trackio does not. */
 let points = 0;
-let server: ChildProcess;
+let server: PythonServer | undefined;
 let url: string;
 
 beforeAll(async () => {
   if (python === "") return;
   root = await mkdtemp(join(tmpdir(), "saccade-trackers-"));
-  const port = await freePort();
-  url = `http://127.0.0.1:${port}`;
   const store = ["--backend-store-uri", `sqlite:///${root}/mlflow.db`, "--artifacts-destination", join(root, "files")];
-  const args = ["-m", "mlflow", "server", "--host", "127.0.0.1", "--port", String(port), "--workers", "1", ...store];
-  server = spawn(python, args, {
-    stdio: "inherit",
-    detached: true,
-    env: { ...process.env, MLFLOW_DISABLE_TELEMETRY: "true" },
-  });
-  for (let tries = 0; tries < 300; tries++) {
-    if (
-      await fetch(`${url}/health`).then(
-        (answer) => answer.ok,
-        () => false,
-      )
-    )
-      return;
-    await sleep(500);
-  }
-  throw new Error("MLflow did not start.");
+  server = await startPython(
+    (port) => [
+      python,
+      "-m",
+      "mlflow",
+      "server",
+      "--host",
+      "127.0.0.1",
+      "--port",
+      `${port}`,
+      "--workers",
+      "1",
+      ...store,
+    ],
+    { env: { MLFLOW_DISABLE_TELEMETRY: "true" } },
+  );
+  url = server.url;
 });
 afterAll(async () => {
-  // MLflow starts helpers of its own: its whole process group ends.
-  if (server?.pid !== undefined) process.kill(-server.pid);
+  server?.close();
   if (python !== "") await rm(root, { recursive: true, force: true });
 });
 
@@ -204,11 +200,3 @@ test.runIf(python)("the programs of the guide bring the run to W&B and Trackio",
   expect(await run(sync, ["sync", join(RUN, "tensorboard")])).toContain("No runs to sync");
   process.stdout.write(`${points} scalars imported by Trackio\n`);
 });
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port } = probe.address() as { port: number };
-  probe.close();
-  return port;
-}
