@@ -1,5 +1,6 @@
 /**
- * `npm run bench -- view`: the viewer on a run of 10,000 trajectories of 10 frames, written through the run folder's own writers.
+ * `npm run bench -- view`: the viewer on a run of 100,000 trajectories of 10 frames, written through the run folder's own writers
+ * (`VIEW_TRAJECTORIES` sets another number), and on ten runs that are written while they are compared.
  * Prints the time of the first (cold) index, of opening again, of filters and text search (median of five), the server's memory, bytes
  * on disk and what storing each frame once saves, and, when the front end is built, the first paint in Chromium.
  * The server runs in a process of its own, so that its memory is its own.
@@ -18,7 +19,7 @@ import { routes, type TrajectoryPage } from "../src/viewer/api.ts";
 import { startViewer } from "../src/viewer/server.ts";
 import { findWebFolder } from "../src/viewer/web-files.ts";
 
-const TRAJECTORIES = Number(process.env.VIEW_TRAJECTORIES ?? 10_000);
+const TRAJECTORIES = Number(process.env.VIEW_TRAJECTORIES ?? 100_000);
 const TURNS = 9; // and the frame after the last reply: 10 frames
 const SIBLINGS = 8;
 const PER_STEP = 64;
@@ -52,6 +53,80 @@ async function main(): Promise<void> {
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+  await compareLive();
+}
+
+const LIVE = { runs: 10, steps: 400, metrics: 40, seconds: 30, everyMs: 1000 };
+
+/** Ten runs that log a step each second, compared in one page: the share of a core that the page's thread works. */
+async function compareLive(): Promise<void> {
+  if (findWebFolder() === undefined || !existsSync("/usr/bin/chromium")) return;
+  const folder = await mkdtemp(join(tmpdir(), "saccade-bench-live-"));
+  const names = Array.from({ length: LIVE.runs }, (_, i) => `live-${i}`);
+  const runs = await Promise.all(
+    names.map((name, seed) => openRun(join(folder, name), { config: { name: "live", seed }, name })),
+  );
+  const random = new NumpyRandom(5);
+  let step = 0;
+  const log = () => {
+    step++;
+    for (const run of runs) {
+      const noise = () => random.random() * 0.2;
+      const more = Array.from({ length: LIVE.metrics }, (_, i) => [`custom/m${i}`, noise()] as const);
+      const known = { "train/success": step / 1000 + noise(), "train/reward": noise(), "policy/entropy": noise() };
+      const rest = { "drift/mean": noise(), "time/step": 1, "train/episodes": 64, "train/episode_tokens": 300 };
+      run.log("train", step, { ...known, ...rest, ...Object.fromEntries(more) });
+    }
+  };
+  for (const run of runs) await run.begin();
+  while (step < LIVE.steps) log();
+  for (const run of runs) await run.flush();
+  const server = await serve(folder);
+  const browser = await openChromium();
+  const timer = setInterval(log, LIVE.everyMs);
+  try {
+    for (const [name, hash] of [
+      ["compare", `#/compare?${names.map((run) => `run=${run}`).join("&")}`],
+      ["overview", `#/run/${names[0]}`],
+    ] as const) {
+      const page = await browser.newPage();
+      await page.goto(`http://127.0.0.1:${server.port}/${hash}`);
+      await page.waitForSelector("figure.chart canvas");
+      await page.waitForTimeout(3000);
+      const cdp = await page.context().newCDPSession(page);
+      await cdp.send("Performance.enable");
+      const worked = async () =>
+        (await cdp.send("Performance.getMetrics")).metrics.find((one) => one.name === "TaskDuration")?.value ?? 0;
+      const [before, began] = [await worked(), performance.now()];
+      await page.waitForTimeout(LIVE.seconds * 1000);
+      const share = (await worked()) - before;
+      const taken = (performance.now() - began) / 1000;
+      say(
+        `ten live runs, ${name}`,
+        `the page works ${((share / taken) * 100).toFixed(1)} % of a core over ${taken.toFixed(0)} s`,
+      );
+      await page.close();
+    }
+    say("server memory, ten live runs", megabytes(await server.memory()));
+  } finally {
+    clearInterval(timer);
+    await browser.close();
+    await server.close();
+    for (const run of runs) await run.close("stopped");
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function openChromium() {
+  const { chromium } = await import("playwright-core");
+  const args = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+  ];
+  return chromium.launch({ executablePath: "/usr/bin/chromium", args });
 }
 
 async function measure(folder: string): Promise<void> {
@@ -243,15 +318,7 @@ async function firstPaint(port: number): Promise<void> {
     say("first paint", "not measured: build the front end and install Chromium");
     return;
   }
-  const { chromium } = await import("playwright-core");
-  const args = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-  ];
-  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args });
+  const browser = await openChromium();
   try {
     for (const [name, hash, content] of PAGES) {
       const [paints, contents]: [number[], number[]] = [[], []];

@@ -1,11 +1,13 @@
 /**
- * One chart: curves over steps (or time) drawn by uPlot, with the value under the cursor in the caption, horizontal marks (floor, random,
- * ceiling, zero) and a shaded interval. Charts with the same `sync` share their cursor. Colours come from the style sheet.
+ * One chart: curves drawn by uPlot, with the value under the cursor in the caption, horizontal marks (floor, random, ceiling, zero) and
+ * shaded intervals. Charts with the same `sync` share their cursor. Colours come from the style sheet. New data goes into the plot that is
+ * there, so that zoom and cursor stay; a chart out of sight waits until it is seen. Takes itself away as CSV or PNG.
  */
-import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Maybe, MetricInfo } from "../src/viewer/api.ts";
+import { csvOf, download, fileName, pngOf } from "./download.ts";
 import { isNumber, withUnit } from "./format.ts";
 import { DarkContext } from "./use.ts";
 
@@ -13,42 +15,75 @@ export type Line = {
   readonly label: string;
   readonly x: readonly number[];
   readonly y: readonly Maybe[];
-  /** 1 to 6, the palette of the style sheet. */
+  /** From 1; the palette of the style sheet has six, then they come again, dashed. */
   readonly colour: number;
   readonly faint?: boolean;
   /** Not in the caption. */
   readonly silent?: boolean;
 };
+/** Shaded between two lines. */
+export type Band = { readonly low: Line; readonly high: Line };
 export type Mark = { readonly label: string; readonly value: number };
+export type Zoom = readonly [from: number, to: number];
 
 export type ChartProps = {
   readonly title: string;
   readonly meaning?: string;
   readonly unit: MetricInfo["unit"];
   readonly lines: readonly Line[];
-  /** Shaded between these two. */
-  readonly interval?: { readonly low: Line; readonly high: Line };
+  readonly bands?: readonly Band[];
   readonly marks?: readonly Mark[];
   /** Fixed ends of the y axis. */
   readonly range?: readonly [number, number];
+  readonly log?: boolean;
   readonly sync?: string;
   readonly height?: number;
-  /** The x axis is milliseconds since the start instead of steps. */
-  readonly clock?: boolean;
+  /** How a place on the x axis is said, under the cursor and (shorter) at the axis. */
+  readonly sayX?: (x: number, short?: boolean) => string;
+  /** The part of the x axis that is shown, and what to do when another is dragged over. */
+  readonly zoom?: Zoom | undefined;
+  readonly onZoom?: (zoom: Zoom | undefined) => void;
+  readonly full?: boolean;
+  readonly onFull?: (full: boolean) => void;
 };
 
+const NO_BANDS: readonly Band[] = [];
+const NO_MARKS: readonly Mark[] = [];
+const PALETTE = 6;
+const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]] as const;
+
+export const paletteOf = (colour: number) => ((colour - 1) % PALETTE) + 1;
+export const dashOf = (colour: number) => Math.floor((colour - 1) / PALETTE) % DASHES.length;
+
 export function Chart(props: ChartProps) {
-  const { title, meaning, unit, lines, interval, marks = [], range, sync, height = 168, clock = false } = props;
+  const { title, meaning, unit, lines, bands = NO_BANDS, marks = NO_MARKS, range, log = false, sync } = props;
+  const { sayX = sayStep, zoom, onZoom, full = false, onFull } = props;
   const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | undefined>(undefined);
+  const drawn = useRef<{ data: uPlot.AlignedData; zoom?: Zoom | undefined } | undefined>(undefined);
   const [at, setAt] = useState<number | undefined>(undefined);
   const dark = useContext(DarkContext);
-  const all = useMemo(() => (interval ? [interval.low, interval.high, ...lines] : lines), [lines, interval]);
-  const data = useMemo(() => align(all), [all]);
+  const all = useMemo(() => [...bands.flatMap(({ low, high }) => [low, high]), ...lines], [lines, bands]);
+  const data = useMemo(() => align(all, log), [all, log]);
+  const height = full ? Math.max(200, innerHeight - 150) : (props.height ?? 168);
+  // What the plot asks for while it lives.
+  const now = useRef({ zoom, onZoom, data, marks });
+  now.current = { zoom, onZoom, data, marks };
+  const shape = JSON.stringify([
+    all.map(({ label, colour, faint }) => [label, colour, faint]),
+    bands.length,
+    (data[0]?.length ?? 0) < FEW,
+    range,
+    log,
+    sync,
+    unit,
+    sayX(1, true),
+  ]);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = box.current;
     if (element === null) return;
-    const shade = interval ? 1 : 0;
+    const edges = bands.length * 2;
     const options: uPlot.Options = {
       width: element.clientWidth,
       height,
@@ -57,39 +92,106 @@ export function Chart(props: ChartProps) {
       legend: { show: false },
       cursor: {
         points: { size: 6 },
-        drag: { x: true, y: false },
+        drag: { x: true, y: false, setScale: false },
+        bind: {
+          dblclick: () => () => {
+            now.current.onZoom?.(undefined);
+            return null;
+          },
+        },
         ...(sync && { sync: { key: sync, setSeries: false } }),
       },
-      scales: { x: { time: false }, y: { range: (_, low, high) => yRange(low, high, range, marks) } },
-      axes: axes(unit, clock),
-      series: [{}, ...all.map((line, i) => seriesOf(line, i < shade * 2, data))],
-      ...(interval && { bands: [{ series: [2, 1], fill: `${colour(`--s${lines[0]?.colour ?? 1}`)}22` }] }),
+      scales: {
+        x: { time: false, range: (_, low, high) => xRange(now.current.zoom, low, high) },
+        y: log
+          ? { distr: 3 }
+          : { range: (_, low, high) => yRange(low, high, range, range === undefined ? now.current.marks : []) },
+      },
+      axes: axes(unit, sayX),
+      series: [{}, ...all.map((line, i) => seriesOf(line, i < edges, now.current.data))],
+      bands: bands.map(({ low }, i) => ({
+        series: [i * 2 + 2, i * 2 + 1],
+        fill: `${colour(`--s${paletteOf(low.colour)}`)}22`,
+      })),
       hooks: {
-        draw: [(plot) => drawMarks(plot, marks, unit)],
+        draw: [(one) => drawMarks(one, now.current.marks, unit)],
         setCursor: [({ cursor }) => setAt(cursor.idx ?? undefined)],
+        setSelect: [
+          (one) => {
+            const { left, width } = one.select;
+            // Of charts that share a cursor only the one under the pointer says so.
+            if (width < 4 || !element.matches(":hover")) return;
+            now.current.onZoom?.([one.posToVal(left, "x"), one.posToVal(left + width, "x")]);
+            one.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          },
+        ],
       },
     };
-    const plot = new uPlot(options, data, element);
-    const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height }));
+    const made = new uPlot(options, now.current.data, element);
+    plot.current = made;
+    drawn.current = now.current;
+    const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
     observer.observe(element);
     return () => {
       observer.disconnect();
-      plot.destroy();
+      made.destroy();
+      plot.current = undefined;
     };
-  }, [data, dark, height, sync, clock, JSON.stringify(marks), JSON.stringify(range)]);
+  }, [shape, dark, height]);
+
+  useEffect(() => {
+    const element = box.current;
+    if (element === null || drawn.current === now.current) return;
+    const draw = () => {
+      plot.current?.setData(now.current.data);
+      drawn.current = now.current;
+    };
+    const seen = new IntersectionObserver((entries) => {
+      if (!entries.some(({ isIntersecting }) => isIntersecting)) return;
+      seen.disconnect();
+      draw();
+    });
+    seen.observe(element);
+    return () => seen.disconnect();
+  }, [data, zoom?.[0], zoom?.[1], JSON.stringify(marks)]);
 
   const shown = all.flatMap((line, i) =>
-    line.silent || (interval && i < 2) ? [] : [{ line, row: data[i + 1] ?? [] }],
+    line.silent || i < bands.length * 2 ? [] : [{ line, row: data[i + 1] ?? [] }],
   );
   const x = at === undefined ? undefined : data[0]?.[at];
+  const csv = () => download(new Blob([csvOf(sayX, all, data)], { type: "text/csv" }), fileName(title, "csv"));
+  const png = async () => {
+    const legend = shown.map(({ line }) => ({ label: line.label, colour: colour(`--s${paletteOf(line.colour)}`) }));
+    const canvas = box.current?.querySelector("canvas");
+    if (canvas) download(await pngOf(canvas, title, legend, colour), fileName(title, "png"));
+  };
   return (
-    <figure class="chart">
+    <figure class={full ? "chart full" : "chart"}>
       <figcaption>
         <h3 title={meaning}>{title}</h3>
-        <span class="x">{x === undefined ? "" : clock ? `${withUnit(x, "s")}` : `step ${x}`}</span>
+        <span class="x">{x === undefined ? "" : sayX(x)}</span>
+        <span class="chart-tools">
+          {onFull !== undefined && (
+            <button
+              type="button"
+              class="quiet"
+              aria-label={full ? `Close ${title}` : `${title} on the whole screen`}
+              title={full ? "Back (esc)" : "Whole screen"}
+              onClick={() => onFull(!full)}
+            >
+              {full ? "✕" : "⤢"}
+            </button>
+          )}
+          <button type="button" class="quiet" aria-label={`${title} as CSV`} title="Download as CSV" onClick={csv}>
+            csv
+          </button>
+          <button type="button" class="quiet" aria-label={`${title} as PNG`} title="Download as PNG" onClick={png}>
+            png
+          </button>
+        </span>
         <ul>
           {shown.map(({ line, row }) => (
-            <li key={line.label} class={`s${line.colour}`}>
+            <li key={line.label} class={`s${paletteOf(line.colour)} dash${dashOf(line.colour)}`}>
               {shown.length > 1 && <i aria-hidden="true" />}
               {shown.length > 1 && <span>{line.label}</span>}
               <b>{withUnit(at === undefined ? lastOf(row) : near(row, at), unit)}</b>
@@ -108,31 +210,42 @@ export function Chart(props: ChartProps) {
   );
 }
 
+const FEW = 24;
+const sayStep = (x: number, short = false) => (short ? withUnit(x, "number") : `step ${x}`);
+
 function seriesOf(line: Line, edge: boolean, data: uPlot.AlignedData): uPlot.Series {
-  const stroke = colour(`--s${line.colour}`);
-  const few = (data[0]?.length ?? 0) < 24 && !line.faint;
+  const stroke = colour(`--s${paletteOf(line.colour)}`);
+  const few = (data[0]?.length ?? 0) < FEW && !line.faint;
   return {
     label: line.label,
     stroke: line.faint ? `${stroke}40` : stroke,
     width: edge ? 0 : line.faint ? 1 : 1.75,
+    dash: [...(DASHES[dashOf(line.colour)] ?? [])],
     spanGaps: true,
     points: edge ? { show: false } : { show: few, size: 4, fill: stroke },
   };
 }
 
 /** Every x that any line has, and each line's y there or null. */
-function align(lines: readonly Line[]): [number[], ...(number | null)[][]] {
+function align(lines: readonly Line[], positive: boolean): [number[], ...(number | null)[][]] {
   const xs = [...new Set(lines.flatMap((line) => [...line.x]))].sort((a, b) => a - b);
   const place = new Map(xs.map((x, i) => [x, i]));
   const rows = lines.map((line) => {
     const row: (number | null)[] = xs.map(() => null);
     line.x.forEach((x, i) => {
       const value = line.y[i];
-      if (isNumber(value)) row[place.get(x) as number] = value;
+      // A logarithm has no place for zero.
+      if (isNumber(value) && (!positive || value > 0)) row[place.get(x) as number] = value;
     });
     return row;
   });
   return [xs, ...rows];
+}
+
+function xRange(zoom: Zoom | undefined, low: number | null, high: number | null): [number, number] {
+  if (zoom !== undefined) return [zoom[0], zoom[1]];
+  const [from, to] = [low ?? 0, high ?? 1];
+  return from === to ? [from - 0.5, to + 0.5] : [from, to];
 }
 
 function yRange(
@@ -149,7 +262,7 @@ function yRange(
   return [bottom >= 0 && bottom < top * 0.5 ? 0 : bottom - room, top + room];
 }
 
-function axes(unit: MetricInfo["unit"], clock: boolean): uPlot.Axis[] {
+function axes(unit: MetricInfo["unit"], sayX: NonNullable<ChartProps["sayX"]>): uPlot.Axis[] {
   const base: uPlot.Axis = {
     stroke: colour("--ink-2"),
     font: `11px ${FONT}`,
@@ -164,9 +277,16 @@ function axes(unit: MetricInfo["unit"], clock: boolean): uPlot.Axis[] {
       gap: 4,
       grid: { show: false },
       space: 60,
-      ...(clock && { values: (_, ticks) => ticks.map((s) => withUnit(s, "s")) }),
+      values: (_, ticks) => ticks.map((x) => sayX(x, true)),
     },
-    { ...base, size: 52, gap: 6, space: 34, values: (_, ticks) => ticks.map((tick) => withUnit(tick, plain)) },
+    {
+      ...base,
+      size: 52,
+      gap: 6,
+      space: 34,
+      // A logarithmic axis leaves some ticks without a word.
+      values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : withUnit(tick, plain))),
+    },
   ];
 }
 

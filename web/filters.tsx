@@ -4,9 +4,10 @@ import type { Facets, TrajectoryQuery } from "../src/viewer/api.ts";
 import { endWords } from "./parts.tsx";
 import { setQuery } from "./route.ts";
 
-const NUMBERS = ["seed", "stepMin", "stepMax", "rewardMin", "rewardMax"] as const;
-const YES_NO = ["success", "parseFailure"] as const;
-const WORDS = ["env", "group", "end", "split", "text", "sort", "order"] as const;
+const RANGES = ["step", "reward", "turns", "advantage", "drift"] as const;
+const NUMBERS = ["seed", "sibling", ...RANGES.flatMap((name) => [`${name}Min`, `${name}Max`])];
+const YES_NO = ["success", "parseFailure", "greedy"] as const;
+const WORDS = ["env", "group", "end", "split", "label", "text", "sort", "order"] as const;
 
 /** The filters of a link. */
 export function filtersOf(query: URLSearchParams): TrajectoryQuery {
@@ -72,6 +73,23 @@ export function Filters(props: { query: URLSearchParams; facets: Facets | undefi
             query={query}
             options={(facets?.ends ?? []).map((end) => [end, endWords(end)])}
           />
+          {(facets?.labels ?? []).length > 0 && (
+            <Pick
+              name="label"
+              label="Label"
+              query={query}
+              options={(facets?.labels ?? []).map((label) => [label, label])}
+            />
+          )}
+          <Pick
+            name="greedy"
+            label="Sampling"
+            query={query}
+            options={[
+              ["true", "greedy"],
+              ["false", "sampled"],
+            ]}
+          />
           <Pick
             name="parseFailure"
             label="Replies"
@@ -82,8 +100,12 @@ export function Filters(props: { query: URLSearchParams; facets: Facets | undefi
             ]}
           />
           <Amount name="seed" label="Seed" query={query} />
+          <Amount name="sibling" label="Sibling" query={query} />
           <Range label="Step" low="stepMin" high="stepMax" query={query} hint={facets?.steps} />
           <Range label="Reward" low="rewardMin" high="rewardMax" query={query} hint={facets?.rewards} />
+          <Range label="Turns" low="turnsMin" high="turnsMax" query={query} hint={undefined} />
+          <Range label="Advantage" low="advantageMin" high="advantageMax" query={query} hint={undefined} />
+          <Range label="Drift" low="driftMin" high="driftMax" query={query} hint={undefined} />
         </div>
       )}
     </search>

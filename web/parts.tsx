@@ -80,10 +80,14 @@ export function Actions({ turn }: { turn: Pick<TurnRecord, "actions" | "parsed" 
   );
 }
 
-export function Outcome({ row }: { row: Pick<TrajectoryRow, "success" | "end" | "error"> }) {
+/** How it ended, in the words of its world where it says so. */
+export function Outcome({ row }: { row: Pick<TrajectoryRow, "success" | "end" | "ending" | "error"> }) {
   if (row.error !== undefined) return <span class="chip bad">error</span>;
+  const words = row.success ? "✓ solved" : `✗ ${row.ending ?? endWords(row.end)}`;
   return (
-    <span class={`chip ${row.success ? "good" : "plain"}`}>{row.success ? "✓ solved" : `✗ ${endWords(row.end)}`}</span>
+    <span class={`chip outcome ${row.success ? "good" : "plain"}`} title={row.ending}>
+      {words}
+    </span>
   );
 }
 

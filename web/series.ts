@@ -1,6 +1,5 @@
-/** From logged metrics to the lines of charts: which charts a run shows, and smoothing. */
+/** From logged metrics to the lines of charts: which charts a run shows, smoothing, and the mean of several runs. */
 import type { Maybe, Series } from "../src/viewer/api.ts";
-import type { Line } from "./chart.tsx";
 import { isNumber } from "./format.ts";
 
 export type ChartPlan = {
@@ -14,6 +13,8 @@ export type ChartPlan = {
   /** On an axis from 0 to 1. */
   readonly share?: boolean;
   readonly zero?: boolean;
+  /** Values of one small batch each: smoothed unless the link says otherwise. */
+  readonly noisy?: boolean;
 };
 
 export type Section = { readonly title: string; readonly charts: readonly ChartPlan[] };
@@ -64,6 +65,7 @@ export const SECTIONS: readonly Section[] = [
         title: "Probability of the taught move, by distance",
         metrics: ["decisions/probability_by_distance/*"],
         share: true,
+        noisy: true,
       },
       { title: "As good as the oracle, by distance", metrics: ["decisions/accuracy_by_distance/*"], share: true },
       { title: "As good as the oracle, by ways to go", metrics: ["decisions/accuracy_by_ways/*"], share: true },
@@ -72,8 +74,14 @@ export const SECTIONS: readonly Section[] = [
         title: "Probability of the taught move, by ways to go",
         metrics: ["decisions/probability_by_ways/*"],
         share: true,
+        noisy: true,
       },
-      { title: "Probability of the taught move, by turn", metrics: ["decisions/probability_by_turn/*"], share: true },
+      {
+        title: "Probability of the taught move, by turn",
+        metrics: ["decisions/probability_by_turn/*"],
+        share: true,
+        noisy: true,
+      },
     ],
   },
   {
@@ -113,10 +121,6 @@ export function seriesFor(plan: ChartPlan, all: ReadonlyMap<string, Series>): Se
 
 const leading = (member: string) => Number(/^\d+/.exec(member)?.[0] ?? 0);
 
-export function lineOf(series: Series, colour: number, label = shortName(series.name)): Line {
-  return { label, x: series.steps, y: series.values, colour };
-}
-
 /** `train/success/maze_2d/easy` → `maze_2d/easy`, `policy/kl_old` → `kl old`. */
 export function shortName(name: string): string {
   const family =
@@ -134,4 +138,54 @@ export function smooth(values: readonly Maybe[], weight: number): Maybe[] {
     mass = mass * weight + (1 - weight);
     return mean / mass;
   });
+}
+
+/** Smooths over about a twentieth of a curve; short ones stay as they are. */
+export function autoWeight(points: number): number {
+  return points < 60 ? 0 : Math.min(0.99, 1 - 20 / points);
+}
+
+type Points = { readonly x: readonly number[]; readonly y: readonly Maybe[] };
+
+/** Student's t for a 95 % interval, by degrees of freedom from 1; beyond the table about 2. */
+const T95 = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+
+/**
+ * The mean of several curves and its 95 % interval, at every place that all of them have reached: between its points a curve is read off in
+ * proportion, so that runs which were measured at other steps can be averaged.
+ */
+export function meanOf(curves: readonly Points[], range: readonly [number, number] = [-Infinity, Infinity]) {
+  const known = curves.map(({ x, y }) => x.flatMap((at, i) => (isNumber(y[i]) ? [[at, y[i] as number] as const] : [])));
+  const full = known.filter((points) => points.length > 0);
+  const from = Math.max(...full.map((points) => points[0]?.[0] ?? 0));
+  const to = Math.min(...full.map((points) => points.at(-1)?.[0] ?? 0));
+  const x = [...new Set(full.flatMap((points) => points.map(([at]) => at)))]
+    .filter((at) => at >= from && at <= to)
+    .sort((a, b) => a - b);
+  const [mean, low, high]: [number[], number[], number[]] = [[], [], []];
+  const places = full.map(() => 0);
+  for (const at of x) {
+    const values = full.map((points, i) => {
+      while ((points[(places[i] as number) + 1]?.[0] ?? Infinity) <= at) places[i] = (places[i] as number) + 1;
+      return between(points[places[i] as number], points[(places[i] as number) + 1], at);
+    });
+    const count = values.length;
+    const middle = values.reduce((sum, value) => sum + value, 0) / count;
+    const spread = Math.sqrt(values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / Math.max(1, count - 1));
+    const half = count < 2 ? 0 : ((T95[count - 2] ?? 2) * spread) / Math.sqrt(count);
+    mean.push(middle);
+    low.push(Math.max(range[0], middle - half));
+    high.push(Math.min(range[1], middle + half));
+  }
+  return { x, mean, low, high };
+}
+
+function between(
+  a: readonly [number, number] | undefined,
+  b: readonly [number, number] | undefined,
+  at: number,
+): number {
+  if (a === undefined) return b?.[1] ?? Number.NaN;
+  if (b === undefined || at <= a[0]) return a[1];
+  return a[1] + ((b[1] - a[1]) * (at - a[0])) / (b[0] - a[0]);
 }

@@ -84,7 +84,7 @@ describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 },
 
   test("stands in the list with its success between floor and ceiling", () =>
     visit(href([]), async (page) => {
-      expect(await text(page, ".run-card")).toMatch(/trained-here.*finished.*floor \d+ %, random \d+ %, ceiling 100 %/);
+      expect(await text(page, ".run-row")).toMatch(/trained-here.*finished.*floor \d+ %, random \d+ %, ceiling 100 %/);
     }));
 
   test("shows the frame the model got and the one that was drawn, and marks the action in the reply", async () => {

@@ -122,7 +122,7 @@ export function useInterval(tick: () => void, ms: number, on: boolean): void {
 }
 
 // A page opened from disk may have no storage; then nothing is remembered.
-function remembered(key: string): string | null {
+export function remembered(key: string): string | null {
   try {
     return localStorage.getItem(key);
   } catch {
@@ -130,7 +130,7 @@ function remembered(key: string): string | null {
   }
 }
 
-function remember(key: string, value: string): void {
+export function remember(key: string, value: string): void {
   try {
     localStorage.setItem(key, value);
   } catch {

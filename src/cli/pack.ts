@@ -1,22 +1,32 @@
-/** `saccade run pack`: runs as one self-contained page. */
+/** `saccade run pack`: runs as one self-contained page, not larger than is asked for. */
 import { Command } from "commander";
 import { ConfigError } from "../core/index.ts";
-import { exportRuns } from "../viewer/export.ts";
+import { EXPORT_BYTES, exportRuns } from "../viewer/export.ts";
 import { checkWritable, isFolder } from "./common.ts";
+
+const MB = 1024 * 1024;
 
 export function packCommand(): Command {
   return new Command("pack")
-    .description("write a run as one HTML page of at most 50 MB that needs no server")
+    .description("write a run as one HTML page that needs no server")
     .argument("<run>", "a run folder, or a folder of runs")
     .requiredOption("--out <file>", "the page to write")
-    .action(async (folder: string, { out }: { out: string }) => {
+    .option("--max-size <size>", "most bytes of the page: 20MB, 500KB, or a number of MB", readSize, EXPORT_BYTES)
+    .action(async (folder: string, { out, maxSize }: { out: string; maxSize: number }) => {
       if (!isFolder(folder)) {
         throw new ConfigError(`There is no folder ${folder}; name a run folder, or a folder of runs.`);
       }
       checkWritable(out, "--out");
-      const { bytes, trajectories, leftOut } = await exportRuns({ folder, out });
-      const size = `${(bytes / 1024 / 1024).toFixed(1)} MB`;
-      process.stdout.write(`${out}: ${size}, ${trajectories} trajectories\n`);
+      const { bytes, trajectories, leftOut } = await exportRuns({ folder, out, maxBytes: maxSize });
+      const allowed = `${(maxSize / MB).toFixed(1)} MB allowed`;
+      process.stdout.write(`${out}: ${(bytes / MB).toFixed(1)} MB (${allowed}), ${trajectories} trajectories\n`);
       for (const what of leftOut) process.stdout.write(`left out: ${what}\n`);
     });
+}
+
+export function readSize(text: string): number {
+  const [, number = "", unit = "MB"] = /^\s*(\d+(?:\.\d+)?)\s*(KB|MB|GB)?\s*$/i.exec(text) ?? [];
+  const bytes = Number(number) * { KB: 1024, MB, GB: 1024 * MB }[unit.toUpperCase() as "KB" | "MB" | "GB"];
+  if (bytes > 0) return Math.floor(bytes);
+  throw new ConfigError(`--max-size takes a size such as 20MB or 500KB, got "${text}".`);
 }

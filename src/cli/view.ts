@@ -3,11 +3,21 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { Command } from "commander";
 import { ConfigError } from "../core/index.ts";
+import type { Env } from "../envs/index.ts";
 import { isLoopback } from "../http/guard.ts";
-import { startViewer } from "../viewer/server.ts";
+import { startViewer, type ViewerOptions } from "../viewer/server.ts";
+import { chosenModel } from "./chosen-model.ts";
 import { API_KEY_FLAG, collect, isFolder, readApiKey, wholeNumber } from "./common.ts";
 
-type Flags = { port: number; host: string; apiKeyFile?: string; allowHost: string[]; env: string[] };
+type Flags = {
+  port: number;
+  host: string;
+  apiKeyFile?: string;
+  allowHost: string[];
+  env: string[];
+  model: string[];
+  readOnly?: boolean;
+};
 
 const DEFAULT_PORT = 4400;
 
@@ -20,6 +30,13 @@ export function viewCommand(): Command {
     .option(API_KEY_FLAG, "file with the key to ask for; else SACCADE_API_KEY, else a random one where --host needs it")
     .option("--allow-host <name>", "a DNS name under which others reach it; needs a key (repeat)", collect, [])
     .option("--env <file>", "an environment's file that may be played (repeat)", collect, [])
+    .option(
+      "--model <name>",
+      "a model that may play, as `saccade eval` takes it: a folder, provider:name, url#name (repeat)",
+      collect,
+      [],
+    )
+    .option("--read-only", "refuse notes, labels and deleting")
     .action(runView);
 }
 
@@ -30,11 +47,46 @@ async function runView(given: string | undefined, flags: Flags): Promise<void> {
   }
   const { host, port, env: envs, allowHost: allowHosts } = flags;
   const key = readApiKey(flags.apiKeyFile) ?? (isLoopback(host) ? undefined : randomBytes(24).toString("base64url"));
-  const viewer = await startViewer({ folder, host, port, envs, allowHosts, ...(key !== undefined && { key }) });
+  const viewer = await startViewer({
+    ...{ folder, host, port, envs, allowHosts, readOnly: flags.readOnly === true },
+    hosted: await hostedModels(flags.model),
+    ...(key !== undefined && { key }),
+  });
   process.stdout.write(`${viewer.url}\n`);
   await new Promise<void>((done) => {
     process.once("SIGINT", done);
     process.once("SIGTERM", done);
   });
   await viewer.close();
+}
+
+/** Models of the command line. What they need is loaded when the first of them moves. */
+async function hostedModels(given: readonly string[]): Promise<NonNullable<ViewerOptions["hosted"]>> {
+  if (given.length === 0) return { names: [], folders: new Map(), open: unknownModel };
+  const { openModel, parseModel } = await import("../evaluate/index.ts");
+  const [names, folders] = [[] as string[], new Map<string, string>()];
+  for (const name of given) {
+    const spec = parseModel(name);
+    if (spec.kind === "folder") folders.set(name, await chosenModel(name));
+    else if (spec.kind === "agent") throw new ConfigError(`${name} is no model; the page has buttons for it.`);
+    else names.push(name);
+  }
+  return {
+    names,
+    folders,
+    async open(name) {
+      const model = await openModel(name);
+      return {
+        reply: (messages, signal) => model.agent(NO_CONTEXT).reply(messages, signal),
+        close: () => model.close(),
+      };
+    },
+  };
+}
+
+/** A hosted model knows nothing of the episode but the conversation. */
+const NO_CONTEXT = { env: {} as Env, seed: 0, sibling: 0, samplingSeed: 0 };
+
+async function unknownModel(name: string): Promise<never> {
+  throw new ConfigError(`There is no model "${name}" here; start the viewer with --model ${name}.`);
 }

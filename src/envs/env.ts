@@ -26,6 +26,8 @@ export type Claim = { readonly span: Span; readonly right: boolean };
 export type StepInfo = {
   /** What the agent is told about its action. */
   readonly feedback?: string;
+  /** Of the step that ended the episode: how, in a few words for people. */
+  readonly ending?: string;
   /** Actions that were played. */
   readonly actions: readonly Action[];
   /** The same in words (`left`, `move 7 right`), for people. */

@@ -20,7 +20,7 @@ import {
 import type { Fact, Observation, ObservationMode, Outcome, PromptStyle, World } from "./world.ts";
 
 const METHODS = ["reset", "act", "observe", "task", "success"] as const;
-const OUTCOME = { valid: BOOLEAN, reward: NUMBER, ended: BOOLEAN, feedback: optional(TEXT) };
+const OUTCOME = { valid: BOOLEAN, reward: NUMBER, ended: BOOLEAN, feedback: optional(TEXT), ending: optional(TEXT) };
 
 /** A world of the user's, what its members return checked. `name`: its file, or its id. */
 export function checkedWorld(world: World, name: string): World {

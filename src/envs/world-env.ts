@@ -102,6 +102,7 @@ export class WorldEnv implements Env {
     let valid = parsed.actions.length > 0;
     let taskReward = 0;
     let terminated = false;
+    let ending: string | undefined;
     for (const action of parsed.actions.slice(0, this.protocol.maxActions)) {
       const outcome = await this.world.act(action);
       played.push(action);
@@ -111,6 +112,7 @@ export class WorldEnv implements Env {
       if (outcome.feedback !== undefined && this.options.feedback) feedback.push(outcome.feedback);
       if (outcome.ended) {
         terminated = true;
+        ending = outcome.ending ?? outcome.feedback;
         break;
       }
     }
@@ -130,6 +132,7 @@ export class WorldEnv implements Env {
       success: terminated && (await this.world.success()),
       info: {
         ...(told === "" ? {} : { feedback: told }),
+        ...(ending !== undefined && { ending }),
         actions: played,
         played: played.map((action) => this.#inWords(action)),
         ...(marks.length > 0 && { marks }),

@@ -16,6 +16,8 @@ export type Outcome = {
   readonly feedback?: string;
   readonly reward: number;
   readonly ended: boolean;
+  /** How it ended, in a few words for lists of episodes: "fell into a hole". Absent: what `feedback` says. */
+  readonly ending?: string;
   /** Where on the frame it happened, for viewers. */
   readonly mark?: Mark;
 };

@@ -42,6 +42,7 @@ export function recordOf(trajectory: Trajectory, context: RecordContext): Trajec
   const { credit, textOf } = context;
   const { id, env, seed, group, sibling, temperature, reward, success, end, error, retries, judge, program } =
     trajectory;
+  const { ending } = trajectory.turns.at(-1)?.info ?? {};
   return {
     id,
     env,
@@ -54,6 +55,7 @@ export function recordOf(trajectory: Trajectory, context: RecordContext): Trajec
     reward,
     success,
     end,
+    ...(ending !== undefined && { ending }),
     retries,
     ...(error !== undefined && { error }),
     ...(judge && { judge }),

@@ -135,6 +135,8 @@ export type TrajectoryRecord = {
   readonly success: boolean;
   /** `done`, `max_turns`, `max_tokens`, or one of our faults. */
   readonly end: string;
+  /** Of one that is `done`: how it ended, in the words of its environment. */
+  readonly ending?: string;
   readonly error?: string;
   readonly retries?: number;
   /** Where there was a judge: how long it took, and why it paid nothing if it failed. */

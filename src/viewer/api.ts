@@ -11,6 +11,7 @@ import type { EventKind, TimeSpan } from "../run/events.ts";
 import type { Failure } from "../run/failures.ts";
 import type { Manifest, RunStatus } from "../run/manifest.ts";
 import type { MetricInfo } from "../run/metrics.ts";
+import type { RunNotes } from "../run/notes.ts";
 import type { TokensRecord, TrajectoryRecord, TurnRecord } from "../run/trajectories.ts";
 
 export type {
@@ -20,6 +21,7 @@ export type {
   JsonObject,
   Manifest,
   MetricInfo,
+  RunNotes,
   TimeSpan,
   TokensRecord,
   TrajectoryRecord,
@@ -34,6 +36,16 @@ export const routes = {
   compare: (runs: readonly string[]) => `/api/compare?${runs.map((run) => `run=${encodeURIComponent(run)}`).join("&")}`,
   /** `RunOverview` */
   overview: (run: string) => runRoute(run),
+  /** POST part of `RunNotes` → `RunNotes` */
+  notes: (run: string) => runRoute(run, "/notes"),
+  /** POST `{ confirm: <the run's id> }` → `{}` */
+  remove: (run: string) => runRoute(run, "/delete"),
+  /** POST part of `EpisodeNote` → `EpisodeNote` */
+  label: (run: string, key: string) => runRoute(run, `/trajectories/${encodeURIComponent(key)}/note`),
+  /** POST `{ keys }` → JSON lines, one demonstration each, frames inside */
+  demonstrations: (run: string) => runRoute(run, "/demonstrations"),
+  /** POST `{ keys }` → image/gif, one episode after the other */
+  film: (run: string) => runRoute(run, "/film"),
   /** `SeriesReply`; query: metric (repeated; none: all), points */
   series: (run: string) => runRoute(run, "/series"),
   /** Server-sent events, see `LiveMessage`; query: from (a byte position, from `RunOverview.position`) */
@@ -60,10 +72,16 @@ export const routes = {
   frame: (run: string, hash: string) => runRoute(run, `/frames/${hash}.png`),
   /** `EnvsReply` */
   envs: () => "/api/envs",
+  /** `ModelsReply` */
+  models: () => "/api/models",
   /** POST `PlayRequest` → `PlayState` */
   play: () => "/api/play",
   /** POST `ActRequest` → `PlayState` */
   act: (session: string) => `/api/play/${session}/act`,
+  /** POST `ThinkRequest` → `Thought` */
+  think: (session: string) => `/api/play/${session}/think`,
+  /** The episode so far as a demonstration: a JSON line, frames inside */
+  demonstration: (session: string) => `/api/play/${session}/demonstration.jsonl`,
   /** GET → `PlayState`; DELETE → `{}` */
   session: (session: string) => `/api/play/${session}`,
   /** image/png */
@@ -80,6 +98,9 @@ export type ErrorReply = { readonly error: string };
 export type Maybe = number | null;
 export type NewestMetrics = Readonly<Record<string, Maybe>>;
 
+/** For a terminal, ready to be copied. */
+export type Command = { readonly what: string; readonly command: string; readonly note?: string };
+
 export type RunListItem = {
   /** The folder's name; every other route takes it. */
   readonly id: string;
@@ -95,12 +116,26 @@ export type RunListItem = {
   /** The newest value of each metric. */
   readonly metrics: NewestMetrics;
   readonly bestStep?: number;
+  readonly notes: RunNotes;
+  /** The highest success that an evaluation of a checkpoint had. */
+  readonly best?: number;
+  readonly envs: readonly string[];
+  readonly model?: string;
+  readonly recipe?: string;
+  /** Milliseconds that it was at work. */
+  readonly ms?: number;
+  /** On disk; absent until it was measured. */
+  readonly bytes?: number;
+  /** Steps that have a checkpoint. */
+  readonly checkpoints: readonly number[];
   readonly missing: readonly string[];
 };
 
 /** Newest first. `missing`: in words, what can't be read. */
 export type RunsReply = {
   readonly folder: string;
+  /** Whether notes may be written and runs deleted here. */
+  readonly writable: boolean;
   readonly runs: readonly RunListItem[];
   readonly missing: readonly string[];
 };
@@ -108,7 +143,11 @@ export type RunsReply = {
 /** Fields of the configuration in which the runs differ, by dotted key; `values` in the order of `runs`, undefined as null. */
 export type CompareReply = {
   readonly runs: readonly string[];
+  /** Runs with one number differ in nothing but their seed and name; in the order of `runs`. */
+  readonly groups: readonly number[];
   readonly rows: readonly { readonly key: string; readonly values: readonly Json[] }[];
+  /** The fields in which they do not. */
+  readonly same: readonly { readonly key: string; readonly value: Json }[];
 };
 
 export type LogLine = {
@@ -121,6 +160,8 @@ export type LogLine = {
 
 export type RunOverview = RunListItem & {
   readonly manifest?: Manifest;
+  readonly commands: readonly Command[];
+  readonly writable: boolean;
   /** How many training steps have been logged. */
   readonly steps: number;
   /** Every metric that was ever logged, in the order metrics are shown in. */
@@ -135,7 +176,7 @@ export type RunOverview = RunListItem & {
   readonly position: number;
 };
 
-/** One curve. The three lists are aligned; steps ascend. */
+/** One curve. The lists are aligned; steps ascend. */
 export type Series = {
   readonly name: string;
   readonly info: MetricInfo;
@@ -143,10 +184,25 @@ export type Series = {
   readonly values: readonly Maybe[];
   /** Milliseconds since 1970, for a wall-clock axis. */
   readonly times: readonly number[];
-  /** Points before thinning out; extremes survive it. */
+  /** Points before thinning out. */
   readonly total: number;
+  /** Of a curve that was thinned out: the extremes of each stretch, of which `values` has the mean. */
+  readonly low?: readonly Maybe[];
+  readonly high?: readonly Maybe[];
 };
-export type SeriesReply = { readonly series: readonly Series[] };
+
+/** How far a run had come by step: what other axes than the step are made of. The lists are aligned; `steps` ascend. */
+export type RunClock = {
+  /** When the run began, in milliseconds since 1970. */
+  readonly began: number;
+  /** The last step before reinforcement learning; absent: there was none yet. */
+  readonly warm?: number;
+  readonly steps: readonly number[];
+  /** Episodes played for training up to each step, and tokens learned from, demonstrations included. */
+  readonly episodes: readonly number[];
+  readonly tokens: readonly number[];
+};
+export type SeriesReply = { readonly series: readonly Series[]; readonly clock: RunClock };
 
 /** `event`: what was logged. `trajectories`: rows were added or replaced in these steps. `status`: the run stands otherwise now. */
 export type LiveMessage =
@@ -172,6 +228,8 @@ export type TrajectoryRow = {
   readonly reward: number;
   readonly success: boolean;
   readonly end: string;
+  /** How the world says that it ended: "fell into a hole". */
+  readonly ending?: string;
   readonly error?: string;
   readonly kept?: string;
   readonly turns: number;
@@ -189,9 +247,25 @@ export type TrajectoryRow = {
   /** The first and last frame that was seen, as the environment drew them. */
   readonly firstFrame?: string;
   readonly lastFrame?: string;
-};
+} & Partial<EpisodeNote>;
 
-export type TrajectorySort = "step" | "reward" | "drift";
+/** What a person says of an episode; empty: nothing. */
+export type EpisodeNote = { readonly label: string; readonly comment: string };
+
+export const SORTS = [
+  "step",
+  "env",
+  "seed",
+  "outcome",
+  "reward",
+  "turns",
+  "unread",
+  "advantage",
+  "drift",
+  "sibling",
+  "label",
+] as const;
+export type TrajectorySort = (typeof SORTS)[number];
 
 /** Absent: any. Ranges are inclusive. */
 export type TrajectoryQuery = {
@@ -202,8 +276,19 @@ export type TrajectoryQuery = {
   readonly stepMax?: number;
   readonly rewardMin?: number;
   readonly rewardMax?: number;
+  readonly turnsMin?: number;
+  readonly turnsMax?: number;
+  readonly advantageMin?: number;
+  readonly advantageMax?: number;
+  readonly driftMin?: number;
+  readonly driftMax?: number;
+  readonly sibling?: number;
   readonly success?: boolean;
+  /** As `outcomeOf` says it: "fell into a hole", "max_turns". */
   readonly end?: string;
+  readonly label?: string;
+  /** True: played at temperature 0. */
+  readonly greedy?: boolean;
   /** True: at least one turn could not be read. */
   readonly parseFailure?: boolean;
   readonly split?: TrajectoryRecord["split"];
@@ -222,6 +307,7 @@ export type Facets = {
   readonly envs: readonly string[];
   readonly ends: readonly string[];
   readonly splits: readonly string[];
+  readonly labels: readonly string[];
   /** Lowest and highest; absent when there are no trajectories. */
   readonly steps?: readonly [number, number];
   readonly rewards?: readonly [number, number];
@@ -244,6 +330,7 @@ export type TrajectoryReply = {
   readonly record: TrajectoryRecord;
   /** Of the same group, step, split and temperature, this one included, by sibling. */
   readonly siblings: readonly TrajectoryRow[];
+  readonly command: Command;
   /** Hashes of frames that are not stored (dropped, damaged, not yet written). */
   readonly missingFrames: readonly string[];
   /** Neighbours in the order of the run. */
@@ -334,14 +421,46 @@ export type EnvsReply = { readonly envs: readonly EnvChoice[] };
 
 /** A fresh episode, or a saved one taken over: turns before `turn` are replayed from its replies. */
 export type PlayRequest =
-  | { readonly env: string; readonly seed: number; readonly options?: JsonObject }
+  /** `model`: with the options that it was trained with, where `options` says nothing else. */
+  | { readonly env: string; readonly seed: number; readonly options?: JsonObject; readonly model?: string }
   | { readonly run: string; readonly key: string; readonly turn: number };
 
 /** `reply`: as a model would write it. `command`: bare (`left`, `move 3`), put into the reply format. `auto`: let another play. */
 export type ActRequest =
   | { readonly reply: string }
   | { readonly command: string }
-  | { readonly auto: "oracle" | "random" };
+  | { readonly auto: "oracle" | "random" }
+  | { readonly model: string; readonly greedy: boolean };
+
+/** A model that may play. */
+export type ModelChoice = {
+  readonly id: string;
+  readonly name: string;
+  /** Of ours more is known than its words. */
+  readonly ours: boolean;
+  readonly about?: string;
+};
+export type ModelsReply = { readonly models: readonly ModelChoice[] };
+
+export type ThinkRequest = { readonly model: string; readonly greedy: boolean; readonly look?: boolean };
+
+/** What a model would do now. Its next move, if it is let, is this one. */
+export type Thought = {
+  /** Of hosted models it is only known when they move. */
+  readonly reply?: string;
+  readonly actions: readonly string[];
+  /** Where the actions are few: how likely each is, after the words with which its reply begins. What is missing to 1 is anything else. */
+  readonly likely: readonly { readonly command: string; readonly probability: number }[];
+  /** By patches of the newest frame, row by row: how far the log-probability of its action falls when the patch is grey. */
+  readonly look?: {
+    readonly hash: string;
+    readonly columns: number;
+    readonly rows: number;
+    readonly values: readonly number[];
+    readonly logprob: number;
+  };
+  readonly ms: number;
+};
 
 export type PlayPart =
   | { readonly type: "text"; readonly text: string }
@@ -356,6 +475,8 @@ export type PlayTurn = {
   readonly valid: boolean;
   readonly feedback?: string;
   readonly reward: number;
+  /** Who moved: `you`, `oracle`, `random`, `saved`, or the model's name. */
+  readonly by: string;
 };
 
 export type PlayState = {
@@ -371,6 +492,7 @@ export type PlayState = {
   readonly over: boolean;
   /** `terminated`: the world ended it; `truncated`: the turn limit did. */
   readonly end?: "terminated" | "truncated";
+  readonly ending?: string;
   readonly success: boolean;
   /** Bare commands that take no typing (`left`, `stop`), for buttons and keys; empty for environments without a world. */
   readonly commands: readonly string[];
@@ -429,10 +551,24 @@ export interface Source {
   live(run: string, from: number, handlers: LiveHandlers): () => void;
   /** Absent in an exported file. */
   readonly play?: PlaySource;
+  readonly write?: WriteSource;
+}
+
+/** What changes a run folder, and what is made of several episodes. Refused where the viewer was started to be read only. */
+export interface WriteSource {
+  notes(run: string, change: Partial<RunNotes>): Promise<RunNotes>;
+  remove(run: string): Promise<void>;
+  label(run: string, key: string, change: Partial<EpisodeNote>): Promise<EpisodeNote>;
+  demonstrations(run: string, keys: readonly string[]): Promise<Blob>;
+  film(run: string, keys: readonly string[]): Promise<Blob>;
 }
 
 export interface PlaySource {
   envs(): Promise<EnvsReply>;
+  models(): Promise<ModelsReply>;
+  think(session: string, request: ThinkRequest): Promise<Thought>;
+  /** For `<a href download>`. */
+  demonstrationUrl(session: string): string;
   start(request: PlayRequest): Promise<PlayState>;
   state(session: string): Promise<PlayState>;
   act(session: string, request: ActRequest): Promise<PlayState>;

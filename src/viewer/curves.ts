@@ -1,7 +1,7 @@
 /** From events to what the pages draw: curves of metrics, and the probes of sight. */
 import type { RunEvent } from "../run/events.ts";
 import { METRICS, type MetricInfo, metricInfo } from "../run/metrics.ts";
-import type { Series, SightProbe } from "./api.ts";
+import type { RunClock, Series, SightProbe } from "./api.ts";
 
 /** Every metric that was logged: a value per step, the last one written where a step has several. In the order they are shown in. */
 export function curvesOf(events: readonly RunEvent[]): Map<string, Series> {
@@ -30,6 +30,35 @@ export function curvesOf(events: readonly RunEvent[]): Map<string, Series> {
 }
 
 const UNKNOWN: MetricInfo = { name: "?", group: "learning", unit: "number", meaning: "Not a metric of this version." };
+
+/** Points of the clock; between them it is read off in proportion. */
+const CLOCK_POINTS = 1000;
+
+/** What was learned by when. A step that was logged twice counts once, as its last event says. */
+export function clockOf(events: readonly RunEvent[]): RunClock {
+  const done = new Map<number, { episodes: number; tokens: number }>();
+  let warm: number | undefined;
+  for (const { kind, step, metrics } of events) {
+    if (kind === "train") {
+      const episodes = metrics["train/episodes"] ?? 0;
+      done.set(step, { episodes, tokens: episodes * (metrics["train/episode_tokens"] ?? 0) });
+      warm = Math.min(warm ?? step - 1, step - 1);
+    } else if (kind === "sft") done.set(step, { episodes: 0, tokens: metrics["sft/tokens"] ?? 0 });
+  }
+  const [steps, episodes, tokens]: [number[], number[], number[]] = [[], [], []];
+  const sum = { episodes: 0, tokens: 0 };
+  const all = [...done].sort(([a], [b]) => a - b);
+  const every = Math.ceil(all.length / CLOCK_POINTS);
+  for (const [i, [step, made]] of all.entries()) {
+    sum.episodes += made.episodes;
+    sum.tokens += made.tokens;
+    if ((i + 1) % every !== 0 && i < all.length - 1) continue;
+    steps.push(step);
+    episodes.push(sum.episodes);
+    tokens.push(sum.tokens);
+  }
+  return { began: events[0]?.time ?? 0, ...(warm !== undefined && { warm }), steps, episodes, tokens };
+}
 
 const SIGHT_FIELDS = {
   gap: "sight/gap",

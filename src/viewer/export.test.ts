@@ -74,8 +74,17 @@ describe("an exported page", () => {
         ...keys.map((key) => (source: Source) => source.trajectory("small", key)),
         ...keys.map((key) => (source: Source) => source.group("small", key)),
       ];
-      for (const ask of asks) expect(await ask(embedded)).toEqual(await ask(server));
-      expect(embedded.play).toBeUndefined();
+      // A page says neither where the runs were, nor that they may be changed.
+      const plain = (value: unknown) =>
+        JSON.stringify(value)
+          .replaceAll(join(folder, "small"), "runs/small")
+          .replace('"writable":true', '"writable":false');
+      for (const ask of asks) {
+        const [here, there] = [JSON.stringify(await ask(embedded)), plain(await ask(server))];
+        expect(JSON.parse(here)).toEqual(JSON.parse(there));
+        expect(here).not.toContain(folder);
+      }
+      expect([embedded.play, embedded.write]).toEqual([undefined, undefined]);
     }));
 
   test("has every frame of its trajectories as it was stored", () =>
@@ -100,6 +109,11 @@ describe("an exported page", () => {
       expect(rows.filter(({ split }) => split === "eval")).toHaveLength(2);
       const steps = rows.filter(({ split }) => split === "train").map(({ step }) => step);
       expect(steps.every((step) => step >= 2)).toBe(true);
+    }));
+
+  test("is refused where not even its curves fit", () =>
+    withViewer(async (_, folder) => {
+      await expect(exported(folder, 2000)).rejects.toThrow(/more than the 0\.0 MB/);
     }));
 
   test("needs the built page", () =>

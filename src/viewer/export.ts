@@ -6,15 +6,19 @@
 import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { type Embedded, routes, type TrajectoryReply, type TrajectoryRow } from "./api.ts";
-import { facetsOf } from "./query.ts";
+import { ConfigError } from "../core/errors.ts";
+import { type Command, type Embedded, routes, type TrajectoryReply, type TrajectoryRow } from "./api.ts";
+import { shown, wordOf } from "./commands.ts";
+import { DEFAULT_POINTS, facetsOf } from "./query.ts";
 import { listRuns } from "./routes.ts";
 import { framesOf, type RunView } from "./run-view.ts";
 import { ViewerState } from "./state.ts";
 import { timelineOf } from "./timeline.ts";
 import { findWebFolder, readPage } from "./web-files.ts";
 
-export const EXPORT_BYTES = 50 * 1024 * 1024;
+export const EXPORT_BYTES = 20 * 1024 * 1024;
+/** Points of a curve, fewer where the page would grow too large; with the last the timelines go, too. */
+const POINTS = [DEFAULT_POINTS, 200, 60] as const;
 /** Trajectories of a run that keep their tokens, which are most of a record. */
 const WITH_TOKENS = 32;
 /** After so many trajectories in a row that do not fit, no other is tried. */
@@ -23,7 +27,7 @@ const MAX_MISSES = 20;
 export type ExportOptions = {
   readonly folder: string;
   readonly out: string;
-  /** Default 50 MiB. */
+  /** Default 20 MiB. */
   readonly maxBytes?: number;
   readonly webFolder?: string;
 };
@@ -43,8 +47,14 @@ export async function exportRuns({
   const page = await readPage(webFolder ?? findWebFolder());
   const state = new ViewerState(resolve(folder), []);
   try {
-    const collected = await collect(state, maxBytes - sizeOf(page.html) - sizeOf(page.script) - sizeOf(page.styles));
+    const room = maxBytes - sizeOf(page.html) - sizeOf(page.script) - sizeOf(page.styles);
+    const collected = await collect(state, room);
     const html = assemble(page, collected.embedded);
+    if (sizeOf(html) > maxBytes) {
+      throw new ConfigError(
+        `The page without any episode has ${megabytes(sizeOf(html))}, more than the ${megabytes(maxBytes)} that were asked for: allow more, or name fewer runs.`,
+      );
+    }
     await writeFile(out, html);
     return { bytes: sizeOf(html), trajectories: collected.trajectories, leftOut: collected.embedded.leftOut };
   } finally {
@@ -62,21 +72,30 @@ async function collect(state: ViewerState, maxBytes: number): Promise<{ embedded
     spent += entrySize(route, value);
   };
   const { runs, ...rest } = await listRuns(state);
-  put(routes.runs(), { ...rest, folder: "", runs });
   const views: RunView[] = [];
-  for (const { id } of runs) {
-    const view = await state.run(id);
-    await view.index.refresh(true);
-    const timeline = await timelineOf(view);
-    put(routes.overview(id), await view.overview());
-    put(routes.series(id), await view.series());
-    put(routes.sight(id), await view.sight());
-    put(routes.timeline(id), timeline);
-    const first = timeline.steps[0]?.step;
-    if (first !== undefined && timeline.range !== undefined && first > timeline.range[0]) {
-      leftOut.push(`${id}: the timeline of steps before ${first}.`);
+  for (const points of POINTS) {
+    spent = 4096;
+    leftOut.length = views.length = 0;
+    const last = points === POINTS.at(-1);
+    put(routes.runs(), { ...rest, folder: "", writable: false, runs });
+    for (const { id } of runs) {
+      const view = await state.run(id);
+      await view.index.refresh(true);
+      const overview = await view.overview();
+      put(routes.overview(id), { ...overview, commands: overview.commands.map(elsewhere(view)), writable: false });
+      put(routes.series(id), await view.series([], points));
+      put(routes.sight(id), await view.sight());
+      const timeline = await timelineOf(view);
+      put(routes.timeline(id), last ? { lanes: [], steps: [] } : timeline);
+      const first = timeline.steps[0]?.step;
+      if (last && first !== undefined) leftOut.push(`${id}: the timeline.`);
+      else if (first !== undefined && timeline.range !== undefined && first > timeline.range[0])
+        leftOut.push(`${id}: the timeline of steps before ${first}.`);
+      if (points < DEFAULT_POINTS) leftOut.push(`${id}: points of curves, of which ${points} each are left.`);
+      views.push(view);
     }
-    views.push(view);
+    // Half of the page is for episodes, where that can be had.
+    if (spent <= maxBytes / 2) break;
   }
   let trajectories = 0;
   for (const [i, view] of views.entries()) {
@@ -104,7 +123,11 @@ async function choose(view: RunView, frames: Record<string, string>, room: numbe
     if (whole === undefined) continue;
     const strip = whole.record.tokens !== undefined && tokens >= WITH_TOKENS;
     const { tokens: _, ...bare } = whole.record;
-    const reply: TrajectoryReply = strip ? { ...whole, row: { ...row, hasTokens: false }, record: bare } : whole;
+    const reply: TrajectoryReply = {
+      ...whole,
+      command: elsewhere(view)(whole.command),
+      ...(strip && { row: { ...whole.row, hasTokens: false }, record: bare }),
+    };
     const fresh = new Map<string, string>();
     for (const hash of framesOf(reply.record)) {
       if (hash in frames || whole.missingFrames.includes(hash)) continue;
@@ -130,6 +153,12 @@ async function choose(view: RunView, frames: Record<string, string>, room: numbe
   if (left > 0) leftOut.push(`${view.id}: ${left} of ${rows.length} trajectories, the oldest first.`);
   if (stripped > 0) leftOut.push(`${view.id}: the tokens of ${stripped} trajectories.`);
   return { replies, bytes };
+}
+
+/** A command as somebody else would type it: where the run is on this machine is nobody's business. */
+function elsewhere({ id, path }: RunView): (command: Command) => Command {
+  const here = wordOf(shown(path));
+  return (command) => ({ ...command, command: command.command.replaceAll(here, wordOf(`runs/${id}`)) });
 }
 
 function newestFirst(rows: readonly TrajectoryRow[]): TrajectoryRow[] {
@@ -177,6 +206,8 @@ function hashOf(text: string): string {
 function entrySize(route: string, value: unknown): number {
   return sizeOf(route) + sizeOf(JSON.stringify(value).replaceAll("<", "\\u003c")) + 4;
 }
+
+const megabytes = (bytes: number) => `${(bytes / 1024 / 1024).toFixed(1)} MB`;
 
 function sizeOf(text: string): number {
   return Buffer.byteLength(text);

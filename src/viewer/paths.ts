@@ -22,6 +22,7 @@ export async function isInside(folder: string, path: string): Promise<boolean> {
 const READ = [
   "run.json",
   "notes.json",
+  "labels.json",
   "events.jsonl",
   "run.lock",
   "trajectories",

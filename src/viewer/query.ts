@@ -10,10 +10,12 @@ import type {
   EvaluatedSeed,
   Facets,
   GroupReply,
+  Maybe,
   Series,
   SightReply,
   TrajectoryQuery,
   TrajectoryRow,
+  TrajectorySort,
 } from "./api.ts";
 
 export const DEFAULT_LIMIT = 50;
@@ -24,21 +26,51 @@ const MAX_SIGHT_ROWS = 200;
 
 /** Everything but `text`, which needs more than the row. */
 export function matches(row: TrajectoryRow, query: TrajectoryQuery): boolean {
-  const { env, seed, group, stepMin, stepMax, rewardMin, rewardMax, success, end, parseFailure, split } = query;
+  const { env, seed, group, sibling, success, end, parseFailure, split, label, greedy } = query;
   return (
     (env === undefined || row.env === env) &&
     (seed === undefined || row.seed === seed) &&
     (group === undefined || row.group === group) &&
-    (stepMin === undefined || row.step >= stepMin) &&
-    (stepMax === undefined || row.step <= stepMax) &&
-    (rewardMin === undefined || row.reward >= rewardMin) &&
-    (rewardMax === undefined || row.reward <= rewardMax) &&
+    (sibling === undefined || row.sibling === sibling) &&
+    (label === undefined || row.label === label) &&
+    (greedy === undefined || (row.temperature === 0) === greedy) &&
+    within(row.step, query.stepMin, query.stepMax) &&
+    within(row.reward, query.rewardMin, query.rewardMax) &&
+    within(row.turns, query.turnsMin, query.turnsMax) &&
+    within(row.advantage, query.advantageMin, query.advantageMax) &&
+    within(row.drift, query.driftMin, query.driftMax) &&
     (success === undefined || row.success === success) &&
-    (end === undefined || row.end === end) &&
+    (end === undefined || outcomeOf(row) === end) &&
     (parseFailure === undefined || row.parseFailures > 0 === parseFailure) &&
     (split === undefined || row.split === split)
   );
 }
+
+/** What has no value is in no range. */
+function within(value: number | undefined, low: number | undefined, high: number | undefined): boolean {
+  if (low === undefined && high === undefined) return true;
+  return value !== undefined && value >= (low ?? value) && value <= (high ?? value);
+}
+
+/** How an episode ended, in the words of its world where it has any: what filters go by. */
+export function outcomeOf({ success, end, ending, error }: TrajectoryRow): string {
+  if (error !== undefined) return "error";
+  return success ? "solved" : (ending ?? end);
+}
+
+const VALUES: Readonly<Record<TrajectorySort, (row: TrajectoryRow) => number | string | undefined>> = {
+  step: ({ step }) => step,
+  env: ({ env }) => env,
+  seed: ({ seed }) => seed,
+  outcome: outcomeOf,
+  reward: ({ reward }) => reward,
+  turns: ({ turns }) => turns,
+  unread: ({ parseFailures }) => parseFailures,
+  advantage: ({ advantage }) => advantage,
+  drift: ({ drift }) => drift,
+  sibling: ({ sibling }) => sibling,
+  label: ({ label }) => label,
+};
 
 /** A new list; equal rows stay in the order of the run, rows without a value come last. */
 export function sortRows<T extends TrajectoryRow>(
@@ -46,11 +78,14 @@ export function sortRows<T extends TrajectoryRow>(
   { sort = "step", order = "desc" }: TrajectoryQuery,
 ): T[] {
   const sign = order === "asc" ? 1 : -1;
-  return rows.toSorted((a, b) => {
-    const [x, y] = [a[sort], b[sort]];
-    if (x === undefined || y === undefined) return Number(x === undefined) - Number(y === undefined);
-    return (x - y) * sign;
-  });
+  const value = VALUES[sort];
+  return rows
+    .map((row) => ({ row, x: value(row) }))
+    .sort(({ x: a }, { x: b }) => {
+      if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined);
+      return a === b ? 0 : a < b ? -sign : sign;
+    })
+    .map(({ row }) => row);
 }
 
 export function pageOf<T>(rows: readonly T[], { offset = 0, limit = DEFAULT_LIMIT }: TrajectoryQuery): T[] {
@@ -58,17 +93,19 @@ export function pageOf<T>(rows: readonly T[], { offset = 0, limit = DEFAULT_LIMI
 }
 
 export function facetsOf(rows: Iterable<TrajectoryRow>): Facets {
-  const [envs, ends, splits] = [new Set<string>(), new Set<string>(), new Set<string>()];
+  const [envs, ends, splits, labels] = [new Set<string>(), new Set<string>(), new Set<string>(), new Set<string>()];
   const steps: [number, number] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   const rewards: [number, number] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const row of rows) {
     envs.add(row.env);
-    ends.add(row.end);
+    ends.add(outcomeOf(row));
+    if (row.label) labels.add(row.label);
     splits.add(row.split);
     widen(steps, row.step);
     widen(rewards, row.reward);
   }
-  const lists = { envs: [...envs].sort(), ends: [...ends].sort(), splits: [...splits].sort() };
+  const sorted = (set: ReadonlySet<string>) => [...set].sort();
+  const lists = { envs: sorted(envs), ends: sorted(ends), splits: sorted(splits), labels: sorted(labels) };
   return envs.size === 0 ? lists : { ...lists, steps, rewards };
 }
 
@@ -79,7 +116,7 @@ function widen(range: [number, number], value: number): void {
 
 /** The text that `TrajectoryQuery.text` is looked up in, in lower case. The first observation is left out: it is the same in all. */
 export function searchText(record: TrajectoryRecord): string {
-  const lines = [record.id, record.end, record.error ?? ""];
+  const lines = [record.id, record.end, record.ending ?? "", record.error ?? ""];
   for (const [t, turn] of record.turns.entries()) {
     if (t > 0) lines.push(turn.observation);
     lines.push(turn.reply, turn.actions.join(", "), turn.feedback ?? "");
@@ -178,11 +215,25 @@ export function sightOfRows(rows: Iterable<TrajectoryRow>): Omit<SightReply, "pr
 export function compareConfigs(runs: readonly string[], configs: readonly (JsonObject | undefined)[]): CompareReply {
   const flat = configs.map((config) => flatten(config ?? {}));
   const keys = new Set(flat.flatMap((fields) => [...fields.keys()]));
-  const rows = [...keys].flatMap((key) => {
-    const values = flat.map((fields) => fields.get(key) ?? null);
-    return new Set(values.map(canonical)).size > 1 ? [{ key, values }] : [];
+  const all = [...keys].map((key) => ({ key, values: flat.map((fields) => fields.get(key) ?? null) }));
+  const differs = ({ values }: { values: readonly Json[] }) => new Set(values.map(canonical)).size > 1;
+  const rows = all.filter(differs);
+  const same = all.filter((row) => !differs(row)).map(({ key, values }) => ({ key, value: values[0] ?? null }));
+  return { runs, rows, same, groups: groupSeeds(configs) };
+}
+
+/** Fields that do not make another experiment. */
+const SAME_EXPERIMENT = ["seed", "name"];
+
+function groupSeeds(configs: readonly (JsonObject | undefined)[]): number[] {
+  const known = new Map<string, number>();
+  return configs.map((config = {}, i) => {
+    const rest = Object.fromEntries(Object.entries(config).filter(([name]) => !SAME_EXPERIMENT.includes(name)));
+    const name = canonical(rest);
+    const group = known.get(name) ?? i;
+    known.set(name, group);
+    return group;
   });
-  return { runs, rows };
 }
 
 function flatten(config: JsonObject, prefix = "", into = new Map<string, Json>()): Map<string, Json> {
@@ -203,33 +254,26 @@ function isObject(value: Json): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** At most `points` of a curve: the lowest and highest of each stretch of steps, the first, and the last. */
+/** At most `points` of a curve: its first and last, and between them the mean of each stretch of steps with its extremes. */
 export function thinOut(series: Series, points: number): Series {
   const count = series.steps.length;
   if (count <= points) return series;
-  const buckets = Math.max(1, Math.floor((points - 2) / 2));
-  const kept = new Set([0]);
-  for (let bucket = 0; bucket < buckets; bucket++) {
-    const from = 1 + Math.floor(((count - 2) * bucket) / buckets);
-    const to = 1 + Math.floor(((count - 2) * (bucket + 1)) / buckets);
-    let [low, high] = [from, from];
-    for (let i = from; i < to; i++) {
-      // A value that is not finite is the most striking of all: it stays.
-      if (valueAt(series, i) < valueAt(series, low)) low = i;
-      if (valueAt(series, i) > valueAt(series, high)) high = i;
-    }
-    for (const i of low < high ? [low, high] : [high, low]) kept.add(i);
+  const stretches = Math.max(1, points - 2);
+  const edge = (stretch: number) => 1 + Math.floor(((count - 2) * stretch) / stretches);
+  const edges = [0, ...Array.from({ length: stretches + 1 }, (_, stretch) => edge(stretch)), count];
+  const [steps, times]: [number[], number[]] = [[], []];
+  const [values, low, high]: [Maybe[], Maybe[], Maybe[]] = [[], [], []];
+  for (const [i, to] of edges.slice(1).entries()) {
+    const from = edges[i] as number;
+    const here = series.values.slice(from, to);
+    const finite = here.filter((value) => value !== null);
+    steps.push(series.steps[to - 1] as number);
+    times.push(series.times[to - 1] as number);
+    // A value that is not finite is the most striking of all: it leaves a gap.
+    const whole = finite.length === here.length;
+    values.push(whole ? finite.reduce((sum, value) => sum + value, 0) / finite.length : null);
+    low.push(finite.length === 0 ? null : Math.min(...finite));
+    high.push(finite.length === 0 ? null : Math.max(...finite));
   }
-  kept.add(count - 1);
-  const chosen = [...kept];
-  return {
-    ...series,
-    steps: chosen.map((i) => series.steps[i] as number),
-    values: chosen.map((i) => series.values[i] ?? null),
-    times: chosen.map((i) => series.times[i] as number),
-  };
-}
-
-function valueAt({ values }: Series, i: number): number {
-  return values[i] ?? Number.POSITIVE_INFINITY;
+  return { ...series, ...{ steps, values, times, low, high } };
 }

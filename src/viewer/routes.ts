@@ -4,13 +4,15 @@ import { HttpError } from "../http/errors.ts";
 import { refuseFiles } from "../http/foreign.ts";
 import { bytes, json, pieces } from "../http/responses.ts";
 import { readManifest } from "../run/manifest.ts";
-import type { ActRequest, RunsReply, TrajectoryQuery } from "./api.ts";
+import { type ActRequest, type RunsReply, SORTS, type ThinkRequest, type TrajectoryQuery } from "./api.ts";
 import { filmOf } from "./film.ts";
+import { listItem } from "./list-item.ts";
 import { linksOut } from "./paths.ts";
 import { compareConfigs, MAX_LIMIT } from "./query.ts";
-import { listItem, type RunView } from "./run-view.ts";
+import type { RunView } from "./run-view.ts";
 import type { ViewerState } from "./state.ts";
 import { perfettoTrace, timelineOf } from "./timeline.ts";
+import { answerPost } from "./write-routes.ts";
 
 export type Asked = {
   readonly method: string;
@@ -27,7 +29,10 @@ export type Asked = {
 export async function answer(state: ViewerState, request: Asked): Promise<Response> {
   const { method, query } = request;
   const [, area, id, ...rest] = request.segments;
-  if (method !== "GET" && method !== "HEAD" && area !== "play") throw new HttpError(405, "Only GET is answered here.");
+  const writes = method !== "GET" && method !== "HEAD";
+  if (writes && area === "runs" && id !== undefined && method === "POST")
+    return answerPost(state, await state.run(id), rest, request);
+  if (writes && area !== "play") throw new HttpError(405, "Only GET is answered here.");
   switch (area) {
     case "runs":
       return id === undefined ? json(await listRuns(state)) : answerRun(state, id, rest, request);
@@ -36,6 +41,9 @@ export async function answer(state: ViewerState, request: Asked): Promise<Respon
       break;
     case "envs":
       if (id === undefined) return json({ envs: await state.play.envs() });
+      break;
+    case "models":
+      if (id === undefined) return json({ models: await state.play.models.choices() });
       break;
     case "play":
       return answerPlay(state, request);
@@ -114,7 +122,7 @@ async function answerTrajectory(
   return bytes(gif, { type: "image/gif", name: `${plain(record.id)}-step-${record.step}.gif` });
 }
 
-async function answerPlay(state: ViewerState, { method, segments, body }: Asked): Promise<Response> {
+async function answerPlay(state: ViewerState, { method, segments, body, signal }: Asked): Promise<Response> {
   const { play } = state;
   const [, , session, part, name, ...more] = segments;
   if (more.length > 0) throw notFound();
@@ -125,8 +133,15 @@ async function answerPlay(state: ViewerState, { method, segments, body }: Asked)
     await play.stop(session);
     return json({});
   }
+  if (part === "think" && name === undefined && method === "POST") {
+    return json(await play.think(session, thinkRequest(objectIn(body)), signal));
+  }
+  if (part === "demonstration.jsonl" && name === undefined && method === "GET") {
+    const { line, file } = play.demonstration(session);
+    return bytes(new TextEncoder().encode(line), { type: "application/x-ndjson", name: file });
+  }
   if (part === "act" && name === undefined && method === "POST") {
-    return json(await play.act(session, actRequest(objectIn(body))));
+    return json(await play.act(session, actRequest(objectIn(body)), signal));
   }
   if (part === "frames" && name !== undefined && method === "GET") {
     const png = play.frame(session, hashIn(name));
@@ -137,7 +152,7 @@ async function answerPlay(state: ViewerState, { method, segments, body }: Asked)
 }
 
 async function startPlaying(state: ViewerState, body: JsonObject) {
-  const { env, seed, options, run, key, turn } = body;
+  const { env, seed, options, run, key, turn, model } = body;
   if (typeof run === "string" && typeof key === "string" && typeof turn === "number") {
     const view = await state.run(run);
     const { record } = found(await view.trajectory(key));
@@ -148,22 +163,29 @@ async function startPlaying(state: ViewerState, body: JsonObject) {
     throw new HttpError(400, "Give env, seed and options to start, or run, key and turn to take over.");
   }
   refuseFiles(options ?? {}, "options");
-  return state.play.start(env, seed, options);
+  return state.play.start(env, seed, options, typeof model === "string" ? model : undefined);
 }
 
 function actRequest(body: JsonObject): ActRequest {
-  const { reply, command, auto } = body;
+  const { reply, command, auto, model, greedy } = body;
   if (typeof reply === "string") return { reply };
   if (typeof command === "string") return { command };
   if (auto === "oracle" || auto === "random") return { auto };
-  throw new HttpError(400, 'Give a reply, a command, or auto: "oracle" or "random".');
+  if (typeof model === "string") return { model, greedy: greedy === true };
+  throw new HttpError(400, 'Give a reply, a command, a model, or auto: "oracle" or "random".');
+}
+
+function thinkRequest({ model, greedy, look }: JsonObject): ThinkRequest {
+  if (typeof model !== "string") throw new HttpError(400, "Name the model: one of the list.");
+  return { model, greedy: greedy === true, look: look === true };
 }
 
 export async function listRuns(state: ViewerState): Promise<RunsReply> {
   const missing: string[] = [];
   const runs = [];
   for (const [id, path] of await state.runs(missing)) runs.push(await listItem(id, path));
-  return { folder: state.folder, runs: runs.sort((a, b) => b.updated - a.updated), missing };
+  const { folder, writable } = state;
+  return { folder, writable, runs: runs.sort((a, b) => b.updated - a.updated), missing };
 }
 
 async function compare(state: ViewerState, ids: readonly string[]) {
@@ -172,14 +194,15 @@ async function compare(state: ViewerState, ids: readonly string[]) {
 }
 
 function trajectoryQuery(query: URLSearchParams): TrajectoryQuery {
-  const numbers = ["seed", "stepMin", "stepMax", "rewardMin", "rewardMax", "offset", "limit"] as const;
+  const ranges = ["step", "reward", "turns", "advantage", "drift"].flatMap((name) => [`${name}Min`, `${name}Max`]);
+  const numbers = ["seed", "sibling", ...ranges, "offset", "limit"];
   const choices = {
     split: ["train", "eval", "sight"],
-    sort: ["step", "reward", "drift"],
+    sort: SORTS,
     order: ["asc", "desc"],
   } as const;
   const read: Record<string, string | number | boolean> = {};
-  for (const name of ["env", "group", "end", "text"]) {
+  for (const name of ["env", "group", "end", "label", "text"]) {
     const value = query.get(name);
     if (value) read[name] = value;
   }
@@ -187,7 +210,7 @@ function trajectoryQuery(query: URLSearchParams): TrajectoryQuery {
     const value = numberIn(query, name);
     if (value !== undefined) read[name] = value;
   }
-  for (const name of ["success", "parseFailure"]) {
+  for (const name of ["success", "parseFailure", "greedy"]) {
     const value = choiceIn(query, name, ["true", "false"]);
     if (value !== undefined) read[name] = value === "true";
   }

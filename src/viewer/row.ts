@@ -14,6 +14,7 @@ export function keyOf({ step, split, temperature, id }: TrajectoryRecord): strin
 /** Undefined when the record lacks what a row needs. */
 export function rowOf(record: TrajectoryRecord): TrajectoryRow | undefined {
   const { id, step, split, env, seed, group, sibling, temperature, reward, success, end, error, kept, turns } = record;
+  const ending = endingOf(record);
   if (typeof id !== "string" || !Array.isArray(turns) || typeof step !== "number" || typeof env !== "string") {
     return undefined;
   }
@@ -34,6 +35,7 @@ export function rowOf(record: TrajectoryRecord): TrajectoryRow | undefined {
     reward,
     success,
     end,
+    ...(ending !== undefined && { ending }),
     ...(error !== undefined && { error }),
     ...(kept !== undefined && { kept }),
     turns: turns.length,
@@ -47,6 +49,19 @@ export function rowOf(record: TrajectoryRecord): TrajectoryRow | undefined {
     ...(last !== undefined && { lastFrame: last }),
   };
 }
+
+/** How the world ended it, short: "You fell into a hole." becomes "fell into a hole". Runs of older versions have it as feedback. */
+function endingOf({ end, ending, turns }: TrajectoryRecord): string | undefined {
+  if (end !== "done") return undefined;
+  const told = ending ?? turns.at(-1)?.feedback;
+  const last = told
+    ?.trim()
+    .split(/(?<=[.!?])\s+/)
+    .at(-1);
+  const short = last?.replace(/^You /, "").replace(/[.!]$/, "").slice(0, MAX_ENDING);
+  return short === "" ? undefined : short;
+}
+const MAX_ENDING = 60;
 
 function worstDrift({ tokens = [] }: TrajectoryRecord): number | undefined {
   let worst: number | undefined;

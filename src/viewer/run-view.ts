@@ -10,13 +10,13 @@ import { findAlarms } from "../run/alarms.ts";
 import { addEvent, EVENTS_FILE, type PlacedEvent, type RunEvent, readEvents } from "../run/events.ts";
 import type { Failure } from "../run/failures.ts";
 import { FRAMES_FOLDER, readFrame, readFrameBytes } from "../run/frames.ts";
-import { type RunSummary, summarizeRun } from "../run/list.ts";
 import { isLocked } from "../run/lock.ts";
 import { readManifest } from "../run/manifest.ts";
-import { NO_NOTES } from "../run/notes.ts";
 import type { TrajectoryRecord } from "../run/trajectories.ts";
 import type {
+  Command,
   EvaluationsReply,
+  Facets,
   GroupReply,
   LogLine,
   NewestMetrics,
@@ -31,8 +31,12 @@ import type {
   TrajectoryReply,
   TrajectoryRow,
 } from "./api.ts";
-import { curvesOf, probeOf } from "./curves.ts";
+import { episodeCommand, runCommands } from "./commands.ts";
+import { clockOf, curvesOf, probeOf } from "./curves.ts";
+import { EpisodeLabels } from "./labels.ts";
+import { listItem, summary } from "./list-item.ts";
 import { isInside, linksOut } from "./paths.ts";
+import { optionsOf } from "./play.ts";
 import {
   DEFAULT_POINTS,
   evaluatedSeeds,
@@ -66,15 +70,22 @@ export class RunView {
   #tail: string[] = [];
   #running: Promise<PlacedEvent[]> | undefined;
   #curves: ReadonlyMap<string, Series> | undefined;
+  #rows: { readonly labels: unknown; readonly generation: number; readonly rows: readonly TrajectoryRow[] } | undefined;
+  #facets: Facets | undefined;
+  readonly labels: EpisodeLabels;
+  /** Whether its notes may be changed through this viewer. */
+  readonly writable: boolean;
 
-  private constructor(id: string, path: string, index: TrajectoryIndex) {
+  private constructor(id: string, path: string, index: TrajectoryIndex, writable: boolean) {
     this.id = id;
+    this.labels = new EpisodeLabels(path);
+    this.writable = writable;
     this.path = path;
     this.#index = index;
   }
 
-  static async open(id: string, path: string): Promise<RunView> {
-    const view = new RunView(id, path, await TrajectoryIndex.open(path));
+  static async open(id: string, path: string, writable = false): Promise<RunView> {
+    const view = new RunView(id, path, await TrajectoryIndex.open(path), writable);
     // A large run takes a while; who asks for trajectories meanwhile gets what was found so far.
     view.#index.refresh(true).catch(() => {});
     return view;
@@ -143,19 +154,20 @@ export class RunView {
     this.#curves = undefined;
   }
 
-  async summary(): Promise<RunListItem> {
-    return listItem(this.id, this.path);
-  }
-
   async overview(): Promise<RunOverview> {
     const [item] = await Promise.all([summary(this.path), this.refreshEvents()]);
     const { path: _, manifest, metrics: __, ...rest } = item;
+    // Its size is measured in the background, for the table of runs alone.
+    const { bytes: _bytes, ...more } = await listItem(this.id, this.path);
     const events = this.#events.map(({ event }) => event);
     const newest: Record<string, number> = {};
     for (const { metrics } of events) Object.assign(newest, metrics);
     return {
+      ...more,
       ...rest,
       id: this.id,
+      commands: runCommands(this.path, manifest, more.checkpoints),
+      writable: this.writable,
       metrics: newest as NewestMetrics,
       ...(manifest && { manifest }),
       steps: new Set(events.filter(({ kind }) => kind === "train").map(({ step }) => step)).size,
@@ -172,13 +184,15 @@ export class RunView {
     await this.refreshEvents();
     const all = this.#series();
     const wanted = names.length === 0 ? [...all.values()] : names.flatMap((name) => all.get(name) ?? []);
-    return { series: wanted.map((one) => thinOut(one, Math.max(8, points))) };
+    const clock = clockOf(this.#events.map(({ event }) => event));
+    return { series: wanted.map((one) => thinOut(one, Math.max(8, points))), clock };
   }
 
   async trajectories(query: TrajectoryQuery): Promise<TrajectoryPage> {
     await this.#indexed();
     const { progress } = this.#index;
-    const rows = [...this.#index.rows()];
+    const rows = await this.#labelled();
+    this.#facets ??= facetsOf(rows);
     let found = rows.filter((row) => matches(row, query));
     if (query.text) {
       const keys = await this.#index.search(query.text);
@@ -189,23 +203,40 @@ export class RunView {
       all: rows.length,
       offset: query.offset ?? 0,
       rows: pageOf(sortRows(found, query), query),
-      facets: facetsOf(rows),
+      facets: this.#facets,
       missing: this.#index.missing,
       ...(progress && { indexing: { ...progress } }),
     };
   }
 
+  /** Rows with what people say of them. Kept until the index or a label changes. */
+  async #labelled(): Promise<readonly TrajectoryRow[]> {
+    const labels = await this.labels.all();
+    const { generation } = this.#index;
+    if (this.#rows?.labels !== labels || this.#rows.generation !== generation) {
+      const rows = [...this.#index.rows()].map((row) => {
+        const label = labels.get(row.key);
+        return label === undefined ? row : { ...row, ...label };
+      });
+      this.#rows = { labels, generation, rows };
+      this.#facets = undefined;
+    }
+    return this.#rows.rows;
+  }
+
   async trajectory(key: string): Promise<TrajectoryReply | undefined> {
     const found = await this.#find(key);
     if (found === undefined) return undefined;
-    const { row, record } = found;
-    const order = [...this.#index.rows()];
+    const { record } = found;
+    const row = { ...found.row, ...(await this.labels.all()).get(key) };
+    const order = await this.#labelled();
     const at = order.findIndex((one) => one.key === key);
     const [previous, next] = [order[at - 1]?.key, order[at + 1]?.key];
     return {
       row,
       record,
       siblings: siblingsOf(order, row),
+      command: await this.#playCommand(record),
       missingFrames: await this.#missingFrames(record),
       ...(previous !== undefined && { previous }),
       ...(next !== undefined && { next }),
@@ -259,6 +290,13 @@ export class RunView {
     return (await this.#ownsFrame(hash)) ? readFrame(this.path, hash) : undefined;
   }
 
+  async #playCommand(record: TrajectoryRecord): Promise<Command> {
+    const linked = (await linksOut(this.path)).length > 0;
+    const { manifest } = linked ? {} : await readManifest(this.path);
+    const { checkpoints } = await listItem(this.id, this.path);
+    return episodeCommand(this.path, record, optionsOf(record.env, manifest).options, checkpoints.length > 0);
+  }
+
   /** The record, once the index is there or after it was brought up to date: a file may have been replaced since. */
   async #find(key: string): Promise<{ row: TrajectoryRow; record: TrajectoryRecord } | undefined> {
     for (const again of [false, true]) {
@@ -308,33 +346,11 @@ export class RunView {
   }
 }
 
-/** How a run stands, for lists. */
-export async function listItem(id: string, path: string): Promise<RunListItem> {
-  const { path: _, manifest: __, ...rest } = await summary(path);
-  return { ...rest, id };
-}
-
 /** The part of it that changes while nothing is logged: whether somebody writes. */
 export async function statusOf(path: string): Promise<RunListItem["status"]> {
   if ((await linksOut(path)).length > 0) return "interrupted";
   const status = (await readManifest(path)).manifest?.status ?? "running";
   return status === "running" && !(await isLocked(path)) ? "interrupted" : status;
-}
-
-/** `summarizeRun`, unless a file it would read leads out of the run. */
-async function summary(path: string): Promise<RunSummary> {
-  const out = await linksOut(path);
-  if (out.length === 0) return summarizeRun(path);
-  return {
-    path,
-    name: path.split(/[/\\]/).at(-1) ?? path,
-    status: "interrupted",
-    step: 0,
-    updated: 0,
-    metrics: {},
-    notes: NO_NOTES,
-    missing: [`${out.join(", ")}: a link out of the run folder; this run is not read. Replace it by the file itself.`],
-  };
 }
 
 /** Every frame a record names. */

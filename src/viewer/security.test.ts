@@ -1,4 +1,4 @@
-import { mkdir, rename, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, symlink, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -156,6 +156,76 @@ describe("only the viewer's own page may ask", () => {
     expect(answer.text).toContain("<script>alert(1)</script>");
     expect(answer.text).toMatch(/content-type: application\/json/i);
   });
+});
+
+describe("only the viewer's own page may write", () => {
+  const post = (port: number, path: string, body: unknown, headers: string[] = []) => {
+    const text = JSON.stringify(body);
+    const head = [`POST ${path} HTTP/1.1`, HOST, `Content-Length: ${text.length}`];
+    return raw(port, [...head, ...(headers.length > 0 ? headers : ["Content-Type: application/json"])], text);
+  };
+  const writes = (key: string): [string, unknown][] => [
+    [routes.notes("small"), { star: true }],
+    [routes.remove("small"), { confirm: "small" }],
+    [routes.label("small", key), { label: "x" }],
+  ];
+  const keyOf = async (viewer: Parameters<typeof get>[0]) =>
+    (await get<TrajectoryPage>(viewer, routes.trajectories("small"))).rows[0]!.key;
+
+  test("other sites can neither note, label nor delete", () =>
+    withViewer(async (viewer, folder) => {
+      for (const [path, body] of writes(await keyOf(viewer))) {
+        for (const headers of [
+          ["Content-Type: application/json", "Origin: http://evil.example"],
+          ["Content-Type: application/json", "Origin: null"],
+          ["Content-Type: application/json", "Sec-Fetch-Site: cross-site"],
+          ["Content-Type: text/plain"],
+        ]) {
+          expect([400, 403]).toContain((await post(viewer.port, path, body, headers)).status);
+        }
+      }
+      expect((await readdir(join(folder, "small"))).filter((name) => /notes|labels/.test(name))).toEqual([]);
+    }));
+
+  test("a viewer that is read only, or shows a single run, refuses to write and to delete", () =>
+    withViewer(async (viewer, folder) => {
+      const key = await keyOf(viewer);
+      const others = [
+        await startViewer({ folder, readOnly: true }),
+        await startViewer({ folder: join(folder, "small") }),
+      ];
+      for (const other of others) {
+        for (const [path, body] of writes(key)) expect((await post(other.port, path, body)).status).toBe(403);
+        await other.close();
+      }
+      expect(await readdir(folder)).toContain("small");
+    }));
+
+  test("deleting names the run again, and never leaves the folder of runs", () =>
+    withViewer(async ({ port }, folder) => {
+      await mkdir(join(folder, "outside"));
+      const kept = await writeRun(join(folder, "outside/kept"), { steps: 1 });
+      await kept.close("finished");
+      await symlink(join(folder, "outside/kept"), join(folder, "linked"));
+      const paths = ["..", "%2e%2e", "outside%2fkept", "outside", "none"].map((id) => `/api/runs/${id}/delete`);
+      for (const path of paths) expect([400, 404]).toContain((await post(port, path, { confirm: "outside" })).status);
+      expect((await post(port, routes.remove("small"), {})).status).toBe(400);
+      expect((await post(port, routes.remove("small"), { confirm: "other" })).status).toBe(400);
+      expect(await readdir(folder)).toContain("small");
+      expect((await post(port, routes.remove("linked"), { confirm: "linked" })).status).toBe(200);
+      // The link went; what it led to stays.
+      expect(await readdir(join(folder, "outside"))).toEqual(["kept"]);
+      expect((await post(port, routes.remove("small"), { confirm: "small" })).status).toBe(200);
+      expect(await readdir(folder)).toEqual(["outside"]);
+    }));
+
+  test("a run whose files are links out of it is not written to", () =>
+    withViewer(async ({ port }, folder) => {
+      await writeFile(join(folder, "elsewhere.json"), "{}");
+      await symlink(join(folder, "elsewhere.json"), join(folder, "small/notes.json"));
+      expect((await post(port, routes.notes("small"), { note: "hello" })).status).toBe(403);
+      expect(await readFile(join(folder, "elsewhere.json"), "utf8")).toBe("{}");
+    }));
 });
 
 describe("beyond this machine", () => {

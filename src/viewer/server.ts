@@ -12,6 +12,7 @@ import type { HttpRequest } from "../http/request.ts";
 import { bytes } from "../http/responses.ts";
 import { listen } from "../http/server.ts";
 import { isLab, labResponse } from "./lab.ts";
+import type { Hosted } from "./models.ts";
 import { answer } from "./routes.ts";
 import { ViewerState } from "./state.ts";
 import { findWebFolder, NOT_BUILT } from "./web-files.ts";
@@ -28,6 +29,10 @@ export type ViewerOptions = {
   readonly allowHosts?: readonly string[];
   /** Environments by path that may be played. */
   readonly envs?: readonly string[];
+  /** Notes, labels and deleting are refused. */
+  readonly readOnly?: boolean;
+  /** Opens models that are not folders, for play. */
+  readonly hosted?: Hosted;
   /** Where the built front end is; found by itself. */
   readonly webFolder?: string;
 };
@@ -48,7 +53,10 @@ export async function startViewer(options: ViewerOptions): Promise<Viewer> {
     names: options.allowHosts ?? [],
     ...(key !== undefined && { key }),
   });
-  const state = new ViewerState(resolve(options.folder), options.envs ?? []);
+  const state = new ViewerState(resolve(options.folder), options.envs ?? [], {
+    writable: options.readOnly !== true,
+    ...(options.hosted && { hosted: options.hosted }),
+  });
   const webFolder = options.webFolder ?? findWebFolder();
   const files = webFolder === undefined ? new Map<string, StaticFile>() : await listFiles(webFolder);
   // Cookies do not know ports, so two viewers on one machine need two names. Nothing asks before the port is known.

@@ -19,6 +19,7 @@ import type {
   TrajectoryQuery,
   TrajectoryReply,
   TrajectoryRow,
+  WriteSource,
 } from "./api.ts";
 import { routes } from "./api.ts";
 import {
@@ -48,6 +49,9 @@ export function httpSource(base = ""): Source {
   const post = <T>(route: string, body: unknown) => request<T>("POST", base + route, body);
   const play: PlaySource = {
     envs: () => get(routes.envs()),
+    models: () => get(routes.models()),
+    think: (session, asked) => post(routes.think(session), asked),
+    demonstrationUrl: (session) => base + routes.demonstration(session),
     start: (asked) => post(routes.play(), asked),
     state: (session) => get(routes.session(session)),
     act: (session, asked) => post(routes.act(session), asked),
@@ -55,6 +59,15 @@ export function httpSource(base = ""): Source {
       await request("DELETE", base + routes.session(session));
     },
     frameUrl: (session, hash) => base + routes.playFrame(session, hash),
+  };
+  const write: WriteSource = {
+    notes: (run, change) => post(routes.notes(run), change),
+    remove: async (run) => {
+      await post(routes.remove(run), { confirm: run });
+    },
+    label: (run, key, change) => post(routes.label(run, key), change),
+    demonstrations: (run, keys) => postForFile(base + routes.demonstrations(run), { keys }),
+    film: (run, keys) => postForFile(base + routes.film(run), { keys }),
   };
   return {
     kind: "http",
@@ -75,6 +88,7 @@ export function httpSource(base = ""): Source {
     perfettoUrl: (run) => base + routes.perfetto(run),
     live: (run, from, handlers) => follow(`${base}${routes.live(run)}?from=${from}`, handlers),
     play,
+    write,
   };
 }
 
@@ -88,16 +102,26 @@ function queryString(query: Query): string {
   return parts.length === 0 ? "" : `?${parts.join("&")}`;
 }
 
-async function request<T>(method: string, url: string, body?: unknown): Promise<T> {
-  let response: Response;
+async function send(method: string, url: string, body?: unknown): Promise<Response> {
   try {
-    response = await fetch(url, {
+    return await fetch(url, {
       method,
       ...(body !== undefined && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
     });
   } catch {
     throw new Error("The viewer does not answer. Is `saccade view` still running?");
   }
+}
+
+async function postForFile(url: string, body: unknown): Promise<Blob> {
+  const response = await send("POST", url, body);
+  if (response.ok) return response.blob();
+  const reply = (await response.json().catch(() => undefined)) as { error?: string } | undefined;
+  throw new Error(reply?.error ?? `The viewer answered with status ${response.status}.`);
+}
+
+async function request<T>(method: string, url: string, body?: unknown): Promise<T> {
+  const response = await send(method, url, body);
   const reply = (await response.json().catch(() => undefined)) as (T & { error?: string }) | undefined;
   if (response.ok && reply !== undefined) return reply;
   throw new Error(reply?.error ?? `The viewer answered with status ${response.status}.`);
@@ -141,9 +165,9 @@ export function embeddedSource({ data, frames, leftOut }: Embedded): Source {
     },
     overview,
     async series(run, names = [], points = DEFAULT_POINTS) {
-      const { series } = await at<SeriesReply>(routes.series(run));
+      const { series, clock } = await at<SeriesReply>(routes.series(run));
       const wanted = names.length === 0 ? series : series.filter(({ name }) => names.includes(name));
-      return { series: wanted.map((one) => thinOut(one, points)) };
+      return { series: wanted.map((one) => thinOut(one, points)), clock };
     },
     async trajectories(run, query: TrajectoryQuery = {}) {
       const page = await at<TrajectoryPage>(routes.trajectories(run));

@@ -2,13 +2,17 @@
 import { HttpError } from "../http/errors.ts";
 import { Slots } from "../http/limits.ts";
 import { LiveFeed } from "./live.ts";
+import { type Hosted, ModelRoom } from "./models.ts";
 import { findRuns } from "./paths.ts";
 import { PlayRoom } from "./play.ts";
 import { RunView } from "./run-view.ts";
 
-const MAX_OPEN = 8;
+/** Runs that stay open: so many, or as many more as are small. */
+const [MAX_OPEN, MAX_OPEN_SMALL, SMALL_ROWS] = [8, 64, 100_000];
 /** Films are computed, not read. */
 const FILMS = { most: 2, waiting: 32 };
+
+export type StateOptions = { readonly writable?: boolean; readonly hosted?: Hosted };
 
 type Open = { readonly path: string; readonly feed: Promise<LiveFeed> };
 
@@ -18,9 +22,13 @@ export class ViewerState {
   readonly films = new Slots(FILMS);
   readonly #open = new Map<string, Open>();
 
-  constructor(folder: string, envs: readonly string[]) {
+  /** Whether this viewer may change runs. */
+  readonly writable: boolean;
+
+  constructor(folder: string, envs: readonly string[], { writable = false, hosted }: StateOptions = {}) {
     this.folder = folder;
-    this.play = new PlayRoom(envs);
+    this.writable = writable;
+    this.play = new PlayRoom(envs, new ModelRoom(() => this.runs([]), hosted));
   }
 
   runs(missing: string[]): Promise<Map<string, string>> {
@@ -41,11 +49,19 @@ export class ViewerState {
       this.#open.set(id, known);
       return known.feed;
     }
-    const feed = RunView.open(id, path).then((view) => new LiveFeed(view));
+    const feed = RunView.open(id, path, this.writable).then((view) => new LiveFeed(view));
     this.#open.set(id, { path, feed });
     feed.catch(() => this.#open.delete(id));
     await this.#closeUnused();
     return feed;
+  }
+
+  /** Closes a run that is about to be deleted. */
+  async forget(id: string): Promise<void> {
+    const open = await this.#open.get(id)?.feed.catch(() => undefined);
+    this.#open.delete(id);
+    open?.close();
+    await open?.view.close();
   }
 
   /** Ends the streams, so that the server can close. */
@@ -64,9 +80,13 @@ export class ViewerState {
   }
 
   async #closeUnused(): Promise<void> {
-    for (const [id, { feed }] of [...this.#open].slice(0, -MAX_OPEN)) {
+    let rows = 0;
+    for (const [place, [id, { feed }]] of [...this.#open].reverse().entries()) {
+      if (place < MAX_OPEN) continue;
       const open = await feed.catch(() => undefined);
-      if (open !== undefined && open.followers > 0) continue;
+      rows += open?.view.index.size ?? 0;
+      const small = place < MAX_OPEN_SMALL && rows <= SMALL_ROWS;
+      if (open !== undefined && (small || open.followers > 0)) continue;
       this.#open.delete(id);
       await open?.view.close();
     }

@@ -22,7 +22,7 @@ export const INDEX_FOLDER = ".view";
 const INDEX_FILE = "index.jsonl";
 const TEXT_FILE = "text.txt";
 /** Grows when rows or texts change; an index of another format is made anew. */
-const FORMAT = 1;
+const FORMAT = 2;
 const BATCH_ROWS = 256;
 const BATCH_TEXT = 4 * 1024 * 1024;
 const SEARCH_CHUNK = 4 * 1024 * 1024;
@@ -61,6 +61,7 @@ export class TrajectoryIndex {
   /** In the order of the text file; void ones included. */
   readonly #texts: Entry[] = [];
   #textEnd = 0;
+  #generation = 0;
   /** In words, when the index is not kept. */
   readonly #note: string | undefined;
   #problem: string | undefined;
@@ -106,6 +107,11 @@ export class TrajectoryIndex {
     await this.#running?.catch(() => {});
     await this.#lines.close().catch(() => {});
     await this.#release();
+  }
+
+  /** Goes up when rows change. */
+  get generation(): number {
+    return this.#generation;
   }
 
   get size(): number {
@@ -292,6 +298,7 @@ export class TrajectoryIndex {
 
   #add({ step, identity, end, textEnd, entries, damage }: Batch): void {
     const file = this.#files.get(step) ?? this.#file(step, identity);
+    this.#generation++;
     file.end = end;
     for (const one of damage) file.damage.push(one);
     for (const entry of entries) {
@@ -315,6 +322,7 @@ export class TrajectoryIndex {
   }
 
   #forget(step: number): void {
+    this.#generation++;
     for (const key of this.#files.get(step)?.entries.keys() ?? []) this.#byKey.delete(key);
     this.#files.delete(step);
   }

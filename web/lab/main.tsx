@@ -2,7 +2,7 @@
 import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Chart, type Line } from "../chart.tsx";
-import { percent } from "../format.ts";
+import { percent, withUnit } from "../format.ts";
 import { Logo } from "../logo.tsx";
 import { DarkContext, useTheme } from "../use.ts";
 import { Boards } from "./boards.tsx";
@@ -195,7 +195,7 @@ function Status({ state, session }: { state: LabState; session: Session }) {
 }
 
 function Curve({ evaluations, random }: { evaluations: readonly Evaluation[]; random: number | undefined }) {
-  const [lines, interval] = useMemo(() => {
+  const [lines, bands] = useMemo(() => {
     const line = (label: string, colour: number, y: (one: Evaluation) => number | null): Line => ({
       label,
       colour,
@@ -211,7 +211,7 @@ function Curve({ evaluations, random }: { evaluations: readonly Evaluation[]; ra
     const rewarded = line("learning from reward", 1, (one) =>
       evaluations.indexOf(one) >= last - (begun < 0 ? 0 : 1) ? one.success : null,
     );
-    return [[rewarded, imitating, line("with grey frames", 6, (one) => one.grey)], { low, high }] as const;
+    return [[rewarded, imitating, line("with grey frames", 6, (one) => one.grey)], [{ low, high }]] as const;
   }, [evaluations]);
   const marks = random === undefined ? [] : [{ label: "random moves", value: random }];
   return (
@@ -220,14 +220,16 @@ function Curve({ evaluations, random }: { evaluations: readonly Evaluation[]; ra
       meaning="Sampled at temperature 1; the band is the 95 % interval."
       unit="share"
       lines={lines}
-      interval={interval}
+      bands={bands}
       marks={marks}
       range={[0, 1]}
       height={260}
-      clock
+      sayX={seconds}
     />
   );
 }
+
+const seconds = (x: number) => withUnit(x, "s");
 
 function Sight({ evaluation }: { evaluation: Evaluation | undefined }) {
   if (evaluation === undefined) return null;

@@ -7,9 +7,10 @@ import type { TrajectoryReply, TurnRecord } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
 import { count, duration, number, signed, splitWord, temperatureWord } from "../format.ts";
 import { useKeys } from "../keys.tsx";
+import { Commands } from "../notes.tsx";
 import { Actions, Advantage, Choice, Frame, Outcome, partsOf, Reply, Show } from "../parts.tsx";
 import { go, href, replace, setQuery } from "../route.ts";
-import { useInterval, useLoad, useMedia, useSource } from "../use.ts";
+import { useInterval, useLoad, useMedia, useSource, wordsOf } from "../use.ts";
 
 const PLAY_MS = 600;
 
@@ -52,6 +53,11 @@ function FilmStrip({ run, route, reply }: RunPageProps & { reply: TrajectoryRepl
     group: href(["run", run, "group", row.key]),
     tokens: href(["run", run, "tokens", row.key]),
     play: href(["play"], { run, key: row.key, turn }),
+    // Evaluations play it again and again: films side by side. Of others, the list.
+    seed:
+      row.split === "eval"
+        ? href(["run", run, "learn"], { pin: `${row.env} ${row.seed} ${row.temperature}` })
+        : href(["run", run, "episodes"], { env: row.env, seed: row.seed }),
   };
   useKeys("Episode", [
     { keys: ["ArrowRight", "ArrowDown", "j"], does: "next turn", run: () => to(turn + 1) },
@@ -112,6 +118,9 @@ function FilmStrip({ run, route, reply }: RunPageProps & { reply: TrajectoryRepl
               Tokens
             </a>
           )}
+          <a class="button" href={links.seed} title="What the policy did with this seed at other steps">
+            Same seed
+          </a>
           {source.play && (
             <a class="button" href={links.play}>
               Take over
@@ -180,12 +189,66 @@ function FilmStrip({ run, route, reply }: RunPageProps & { reply: TrajectoryRepl
           ))}
         </ol>
       </div>
+      <EpisodeNotes run={run} row={row} />
+      <Commands commands={[reply.command]} />
       {record.program !== undefined && record.program.log.length > 0 && (
         <details class="log" open={record.error !== undefined}>
           <summary>{count(record.program.log.length, "line")} of the program</summary>
           <pre>{record.program.log.join("\n")}</pre>
         </details>
       )}
+    </div>
+  );
+}
+
+/** A label to filter by and a comment to read, saved when a field is left. */
+function EpisodeNotes({ run, row }: { run: string; row: TrajectoryReply["row"] }) {
+  const { write } = useSource();
+  const [note, setNote] = useState({ label: row.label ?? "", comment: row.comment ?? "" });
+  const [saved, setSaved] = useState<string | undefined>(undefined);
+  useEffect(() => {
+    setNote({ label: row.label ?? "", comment: row.comment ?? "" });
+    setSaved(undefined);
+  }, [row.key]);
+  if (write === undefined) {
+    return note.label === "" && note.comment === "" ? null : (
+      <p>
+        {note.label !== "" && <span class="chip plain">{note.label}</span>} {note.comment}
+      </p>
+    );
+  }
+  const save = () =>
+    write.label(run, row.key, note).then(
+      () => setSaved("saved"),
+      (error: unknown) => setSaved(wordsOf(error)),
+    );
+  return (
+    <div class="episode-note">
+      <label>
+        <span>Label</span>
+        <input
+          type="text"
+          value={note.label}
+          maxLength={40}
+          placeholder="a word to filter by"
+          onInput={(event) => setNote({ ...note, label: event.currentTarget.value })}
+          onBlur={save}
+          onKeyDown={(event) => event.key === "Enter" && event.currentTarget.blur()}
+        />
+      </label>
+      <label>
+        <span>Comment</span>
+        <textarea
+          rows={2}
+          value={note.comment}
+          maxLength={4000}
+          onInput={(event) => setNote({ ...note, comment: event.currentTarget.value })}
+          onBlur={save}
+        />
+      </label>
+      <span role="status" class="faint">
+        {saved}
+      </span>
     </div>
   );
 }

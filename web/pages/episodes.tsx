@@ -3,15 +3,16 @@
  * step in which learner and sampler disagree most come first.
  */
 import { useEffect, useState } from "preact/hooks";
-import type { TrajectoryRow, TrajectorySort } from "../../src/viewer/api.ts";
+import { SORTS, type TrajectoryRow, type TrajectorySort } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
+import { download } from "../download.ts";
 import { Filters, filtersOf } from "../filters.tsx";
 import { count, number, percent, splitWord, temperatureWord } from "../format.ts";
 import { useKeys } from "../keys.tsx";
 import { usePages, WindowedList } from "../list.tsx";
 import { Advantage, Empty, Frame, Missing, Outcome } from "../parts.tsx";
 import { go, href, setQuery } from "../route.ts";
-import { useMedia, useSource } from "../use.ts";
+import { useMedia, useSource, wordsOf } from "../use.ts";
 
 const INDEXING_MS = 500;
 
@@ -20,6 +21,7 @@ export function EpisodesPage({ run, route, live, byDrift = false }: RunPageProps
   const narrow = useMedia("(max-width: 700px)");
   const [again, setAgain] = useState(0);
   const [chosen, setChosen] = useState(0);
+  const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
   const wanted = filtersOf(route.query);
   const query = byDrift ? { sort: "drift" as const, ...wanted } : wanted;
   const asked = JSON.stringify(query);
@@ -40,6 +42,12 @@ export function EpisodesPage({ run, route, live, byDrift = false }: RunPageProps
   }, [info]);
 
   const total = info?.total ?? 0;
+  const toggle = (key: string | undefined) => {
+    if (key === undefined) return;
+    const next = new Set(picked);
+    if (!next.delete(key)) next.add(key);
+    setPicked(next);
+  };
   const open = (one: TrajectoryRow | undefined) => one && go(linkTo(run, one, byDrift));
   const move = (by: number) => setChosen(Math.max(0, Math.min(total - 1, chosen + by)));
   useKeys("Episodes", [
@@ -47,6 +55,7 @@ export function EpisodesPage({ run, route, live, byDrift = false }: RunPageProps
     { keys: ["ArrowUp", "k"], does: "previous episode", run: () => move(-1) },
     { keys: ["Enter"], does: "open it", run: () => open(row(chosen)) },
     { keys: ["s"], does: "sort by another column", run: () => setQuery({ sort: nextSort(query.sort ?? "step") }) },
+    { keys: ["x"], does: "choose it", run: () => toggle(row(chosen)?.key) },
   ]);
 
   if (error !== undefined && info === undefined) {
@@ -93,6 +102,8 @@ export function EpisodesPage({ run, route, live, byDrift = false }: RunPageProps
         </button>
       </div>
       <Missing notes={info?.missing ?? []} />
+      {picked.size > 0 && <Chosen run={run} keys={[...picked]} clear={() => setPicked(new Set())} />}
+      {total > 0 && <Heads sort={query.sort ?? "step"} rising={query.order === "asc"} byDrift={byDrift} />}
       {info === undefined ? (
         <div class="loading" role="status" aria-label="Loading" />
       ) : total === 0 ? (
@@ -106,14 +117,94 @@ export function EpisodesPage({ run, route, live, byDrift = false }: RunPageProps
           label="Episodes"
           chosen={chosen}
           onView={want}
-          row={(i) => <EpisodeRow run={run} row={row(i)} byDrift={byDrift} />}
+          row={(i) => (
+            <div class="pick-row">
+              <input
+                type="checkbox"
+                checked={picked.has(row(i)?.key ?? "")}
+                onChange={() => toggle(row(i)?.key)}
+                aria-label={`Choose ${row(i)?.id ?? "this episode"}`}
+              />
+              <EpisodeRow run={run} row={row(i)} byDrift={byDrift} />
+            </div>
+          )}
         />
       )}
     </div>
   );
 }
 
-const SORTS: readonly TrajectorySort[] = ["step", "reward", "drift"];
+/** What is made of the chosen episodes. */
+function Chosen({ run, keys, clear }: { run: string; keys: readonly string[]; clear: () => void }) {
+  const { write } = useSource();
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<string | undefined>(undefined);
+  const make = async (what: () => Promise<Blob>, name: string) => {
+    setBusy(true);
+    try {
+      download(await what(), name);
+      setProblem(undefined);
+    } catch (error) {
+      setProblem(wordsOf(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <div class="panel chosen-bar">
+      <strong>{count(keys.length, "episode")} chosen</strong>
+      {write !== undefined && (
+        <span class="buttons">
+          <button
+            type="button"
+            disabled={busy}
+            onClick={() => make(() => write.demonstrations(run, keys), `${run}-demonstrations.jsonl`)}
+          >
+            As demonstrations
+          </button>
+          <button type="button" disabled={busy} onClick={() => make(() => write.film(run, keys), `${run}.gif`)}>
+            As a film
+          </button>
+        </span>
+      )}
+      <button type="button" class="quiet" onClick={clear}>
+        Clear
+      </button>
+      {problem !== undefined && <span role="alert">{problem}</span>}
+    </div>
+  );
+}
+
+const HEADS: readonly (readonly [TrajectorySort, string])[] = [
+  ["env", "Environment"],
+  ["step", "Step"],
+  ["outcome", "Outcome"],
+  ["reward", "Reward"],
+  ["turns", "Turns"],
+];
+
+/** Over the columns of the rows: a click sorts, another turns it around. */
+function Heads({ sort, rising, byDrift }: { sort: TrajectorySort; rising: boolean; byDrift: boolean }) {
+  return (
+    <fieldset class="episode-heads">
+      <legend class="unseen">Sort by</legend>
+      <span />
+      {[...HEADS, byDrift ? (["drift", "Drift"] as const) : (["advantage", "Advantage"] as const)].map(
+        ([name, words]) => (
+          <button
+            key={name}
+            type="button"
+            class="quiet"
+            aria-pressed={sort === name}
+            onClick={() => setQuery({ sort: name, order: sort === name && !rising ? "asc" : undefined })}
+          >
+            {words}
+            {sort === name && <span aria-hidden="true">{rising ? "↑" : "↓"}</span>}
+          </button>
+        ),
+      )}
+    </fieldset>
+  );
+}
 
 function nextSort(sort: TrajectorySort): TrajectorySort {
   return SORTS[(SORTS.indexOf(sort) + 1) % SORTS.length] as TrajectorySort;
@@ -134,6 +225,8 @@ export function EpisodeRow(props: { run: string; row: TrajectoryRow | undefined;
         <strong>{row.env}</strong>
         <small>
           seed {row.seed} · sibling {row.sibling}
+          {row.label && ` · ${row.label}`}
+          {row.comment && " · ✎"}
           {row.split !== "train" && ` · ${splitWord(row.split)}, ${temperatureWord(row.temperature)}`}
         </small>
       </span>

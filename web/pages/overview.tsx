@@ -1,23 +1,32 @@
 /** One run at a glance: what is wrong, the figures that count, at most twenty charts in five sections, what happened, the manifest. */
-import { useMemo } from "preact/hooks";
-import type { RunOverview, Series } from "../../src/viewer/api.ts";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { RunClock, RunNotes, RunOverview, Series } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
-import { Chart, type Mark } from "../chart.tsx";
+import type { Mark } from "../chart.tsx";
+import { CurveChart, CurveTools, type CurveView, useCurveView } from "../curves.tsx";
 import { ago, duration, isNumber, number, signed, withUnit } from "../format.ts";
+import { Commands, RunNotesForm } from "../notes.tsx";
 import { Episodes, Missing, marksOf, Show, Success } from "../parts.tsx";
-import { href } from "../route.ts";
-import { CHARTS_A_SECTION, type ChartPlan, lineOf, SECTIONS, seriesFor } from "../series.ts";
+import { go, href } from "../route.ts";
+import { CHARTS_A_SECTION, type ChartPlan, SECTIONS, seriesFor, shortName } from "../series.ts";
 import { useLoad, useSource } from "../use.ts";
 
-export function OverviewPage({ run, overview, live }: RunPageProps) {
+export function OverviewPage({ run, overview, live, route }: RunPageProps) {
   const source = useSource();
+  const view = useCurveView(route, "step");
   const series = useLoad(() => source.series(run), [run, live.events]);
   return (
     <div class="page">
       <Alarms overview={overview} />
       <Missing notes={overview.missing} />
       <Figures overview={overview} />
-      <Show of={series}>{(value) => <Sections series={value.series} overview={overview} />}</Show>
+      <CurveTools view={view} />
+      <Show of={series}>{(value) => <Sections {...value} overview={overview} view={view} />}</Show>
+      <section class="panel">
+        <h2>Notes and commands</h2>
+        <Notes overview={overview} />
+        <Commands commands={overview.commands} />
+      </section>
       <div class="two">
         <Log overview={overview} />
         <AllMetrics overview={overview} run={run} />
@@ -132,55 +141,97 @@ function Figure({ name, value }: { name: string; value: string }) {
   );
 }
 
-function Sections({ series, overview }: { series: readonly Series[]; overview: RunOverview }) {
+type Drawn = { clock: RunClock; all: ReadonlyMap<string, Series>; marks: readonly Mark[]; view: CurveView };
+
+/** Charts that a search may add, of metrics without a place of their own. */
+const MOST_FOUND = 24;
+
+function Sections(props: { series: readonly Series[]; clock: RunClock; overview: RunOverview; view: CurveView }) {
+  const { series, clock, overview, view } = props;
   const all = useMemo(() => new Map(series.map((one) => [one.name, one])), [series]);
-  const marks = marksOf(overview.metrics);
+  const shared = { clock, all, marks: marksOf(overview.metrics), view };
+  const words = view.search.toLowerCase().split(/\s+/).filter(Boolean);
+  const fits = (text: string) => words.every((word) => text.toLowerCase().includes(word));
+  const found = words.length === 0 ? [] : series.filter(({ name, info }) => fits(`${name} ${info.meaning}`));
+  const sections = SECTIONS.map(({ title, charts }) => {
+    const there = charts.filter((plan) => seriesFor(plan, all).length > 0);
+    const drawn = words.length === 0 ? there.slice(0, CHARTS_A_SECTION) : there.filter((plan) => fits(plan.title));
+    return { title, drawn };
+  }).filter(({ drawn }) => drawn.length > 0);
   return (
     <>
-      {SECTIONS.map(({ title, charts }) => {
-        const drawn = charts.filter((plan) => seriesFor(plan, all).length > 0).slice(0, CHARTS_A_SECTION);
-        if (drawn.length === 0) return null;
-        return (
-          <section key={title} class="chart-section">
-            <h2>{title}</h2>
-            <div class="charts">
-              {drawn.map((plan) => (
-                <PlannedChart key={plan.title} plan={plan} all={all} marks={marks} />
-              ))}
-            </div>
-          </section>
-        );
-      })}
+      {sections.map(({ title, drawn }) => (
+        <section key={title} class="chart-section">
+          <h2>{title}</h2>
+          <div class="charts">
+            {drawn.map((plan) => (
+              <PlannedChart key={plan.title} plan={plan} {...shared} />
+            ))}
+          </div>
+        </section>
+      ))}
+      {words.length > 0 && (
+        <section class="chart-section">
+          <h2>
+            Metrics that match <span class="faint">{found.length}</span>
+          </h2>
+          <div class="charts">
+            {found.slice(0, MOST_FOUND).map(({ name }) => (
+              <PlannedChart key={name} plan={planOf(name)} {...shared} />
+            ))}
+          </div>
+        </section>
+      )}
       {series.length === 0 && <p class="faint">Nothing has been measured yet; the first step will appear here.</p>}
     </>
   );
 }
 
-export function PlannedChart(props: { plan: ChartPlan; all: ReadonlyMap<string, Series>; marks: readonly Mark[] }) {
-  const { plan, all, marks } = props;
-  const { lines, interval, info } = useMemo(() => {
+/** One plan for a name, so that a chart is drawn anew only for new data. */
+function planOf(name: string): ChartPlan {
+  const plan = plans.get(name) ?? { title: name, metrics: [name] };
+  plans.set(name, plan);
+  return plan;
+}
+const plans = new Map<string, ChartPlan>();
+
+function PlannedChart({ plan, clock, all, marks, view }: Drawn & { plan: ChartPlan }) {
+  const { curves, interval, info } = useMemo(() => {
     const found = seriesFor(plan, all);
-    const edges = plan.interval?.map((name) => all.get(name));
-    const [low, high] = edges?.map((one) => one && { ...lineOf(one, 1), silent: true }) ?? [];
+    const [low, high] = plan.interval?.map((name) => all.get(name)) ?? [];
     return {
       info: found[0]?.info,
-      lines: found.map((one, i) => lineOf(one, i + 1)),
-      interval: low && high && { low, high },
+      curves: found.map((series, i) => ({ label: shortName(series.name), series, clock, colour: i + 1 })),
+      interval: low && high && ([low, high] as const),
     };
-  }, [plan, all]);
-  const unit = info?.unit ?? "number";
+  }, [plan, all, clock]);
   return (
-    <Chart
+    <CurveChart
       title={plan.title}
-      {...(info && { meaning: info.meaning })}
-      unit={unit}
-      lines={lines}
-      {...(interval && { interval })}
-      {...((plan.success || plan.share) && { range: [0, 1] as const })}
-      marks={plan.success ? marks : plan.zero ? [{ label: "blind", value: 0 }] : []}
+      info={info}
+      curves={curves}
+      view={view}
+      interval={interval}
+      marks={plan.success ? marks : plan.zero ? BLIND : []}
+      {...((plan.success || plan.share) && { range: UNIT })}
+      noisy={plan.noisy === true}
       sync="overview"
     />
   );
+}
+
+const UNIT = [0, 1] as const;
+const BLIND: readonly Mark[] = [{ label: "blind", value: 0 }];
+
+function Notes({ overview }: { overview: RunOverview }) {
+  const { write } = useSource();
+  const [notes, setNotes] = useState(overview.notes);
+  useEffect(() => setNotes(overview.notes), [JSON.stringify(overview.notes)]);
+  const change = async (wanted: Partial<RunNotes>) => {
+    if (write !== undefined) setNotes(await write.notes(overview.id, wanted).catch(() => notes));
+  };
+  const may = overview.writable && write !== undefined;
+  return <RunNotesForm run={{ ...overview, notes }} change={may ? change : undefined} removed={() => go(href([]))} />;
 }
 
 function Log({ overview }: { overview: RunOverview }) {

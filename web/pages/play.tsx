@@ -1,15 +1,27 @@
 /**
  * Play an environment yourself: the same image, the same words, the same limits as the model has. Start a fresh episode from any seed,
  * or take over a saved one from a turn (`#/play?run=…&key=…&turn=…`). Arrow keys and letters work where the environment has such moves.
+ * Or let a model move (`&model=…`): what it would do stands beside the board, and at any turn the person takes over or hands back.
  */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ActRequest, EnvChoice, PlayPart, PlayRequest, PlaySource, PlayState } from "../../src/viewer/api.ts";
-import { count, number, signed } from "../format.ts";
+import type {
+  ActRequest,
+  EnvChoice,
+  PlayPart,
+  PlayRequest,
+  PlaySource,
+  PlayState,
+  Thought,
+} from "../../src/viewer/api.ts";
+import { count, duration, number, percent, signed } from "../format.ts";
 import { useKeys } from "../keys.tsx";
 import { Choice, Empty, Show } from "../parts.tsx";
 import { type Route, setQuery } from "../route.ts";
 import { useLoad, useSource, wordsOf } from "../use.ts";
 
+/** Between two moves of a model that plays on, so that an eye can follow. */
+const MOVE_MS = 500;
+const MOST_LIKELY = 12;
 const PROTOCOLS = ["tuple", "keyword", "think", "world-model", "tool-call"];
 const ARROWS = { left: "ArrowLeft", right: "ArrowRight", up: "ArrowUp", down: "ArrowDown" } as const;
 
@@ -106,6 +118,8 @@ function Table({ play, route }: { play: PlaySource; route: Route }) {
           play={play}
           state={state}
           act={act}
+          model={route.query.get("model") ?? undefined}
+          greedy={route.query.get("greedy") !== "false"}
           again={() => start(saved ?? { env: state.env, seed: state.seed, options: state.options })}
         />
       )}
@@ -124,7 +138,9 @@ function savedOf(query: URLSearchParams): PlayRequest | undefined {
 
 function freshOf(query: URLSearchParams): PlayRequest {
   const protocol = query.get("protocol");
+  const model = query.get("model");
   return {
+    ...(model && { model }),
     env: query.get("env") ?? "frozen_lake",
     seed: Number(query.get("seed") ?? 1) || 0,
     ...(protocol && { options: { protocol } }),
@@ -170,6 +186,7 @@ function Setup({ envs, query, start }: { envs: readonly EnvChoice[]; query: URLS
           ))}
         </select>
       </label>
+      <ModelPick query={query} />
       <button type="submit" class="primary">
         Start
       </button>
@@ -178,8 +195,71 @@ function Setup({ envs, query, start }: { envs: readonly EnvChoice[]; query: URLS
   );
 }
 
-function Board(props: { play: PlaySource; state: PlayState; act: (request: ActRequest) => void; again: () => void }) {
-  const { play, state, act, again } = props;
+/** Who else may move. Chosen before the start, the environment gets the options that the model was trained with. */
+function ModelPick({ query }: { query: URLSearchParams }) {
+  const source = useSource();
+  const models = useLoad(async () => (await source.play?.models())?.models ?? [], []);
+  const chosen = query.get("model") ?? "";
+  const known = models.value ?? [];
+  return (
+    <>
+      <label>
+        <span>Model</span>
+        <select value={chosen} onChange={(event) => setQuery({ model: event.currentTarget.value })}>
+          <option value="">nobody but me</option>
+          {chosen !== "" && !known.some(({ id }) => id === chosen) && <option value={chosen}>{chosen}</option>}
+          {known.map(({ id, name, about }) => (
+            <option key={id} value={id}>
+              {name}
+              {about !== undefined && ` (${about})`}
+            </option>
+          ))}
+        </select>
+      </label>
+      {chosen !== "" && (
+        <Choice
+          label="How it chooses"
+          value={query.get("greedy") === "false" ? "sampled" : "greedy"}
+          options={[
+            ["greedy", "Likeliest"],
+            ["sampled", "Sampled"],
+          ]}
+          choose={(how) => setQuery({ greedy: how === "sampled" ? false : undefined })}
+        />
+      )}
+    </>
+  );
+}
+
+type BoardProps = {
+  play: PlaySource;
+  state: PlayState;
+  act: (request: ActRequest) => void;
+  again: () => void;
+  model: string | undefined;
+  greedy: boolean;
+};
+
+function Board(props: BoardProps) {
+  const { play, state, act, again, model, greedy } = props;
+  const [playing, setPlaying] = useState(false);
+  const [looks, setLooks] = useState(false);
+  const turn = `${state.session} ${state.turns.length}`;
+  const thought = useLoad(async () => {
+    if (model === undefined || state.over) return undefined;
+    return { turn, ...(await play.think(state.session, { model, greedy, look: looks })) };
+  }, [turn, model, greedy, looks, state.over]);
+  // What it thought of another board says nothing about this one.
+  const now = thought.value?.turn === turn ? thought.value : undefined;
+  const modelMoves = () => model !== undefined && act({ model, greedy });
+  useEffect(() => {
+    if (state.over || model === undefined) setPlaying(false);
+  }, [state.over, model]);
+  useEffect(() => {
+    if (!playing || thought.loading || (now === undefined && thought.error === undefined)) return;
+    const timer = setTimeout(modelMoves, MOVE_MS);
+    return () => clearTimeout(timer);
+  }, [playing, turn, now, thought.loading]);
   const [mode, setMode] = useState<"command" | "reply">("command");
   const [text, setText] = useState("");
   useEffect(() => setText(""), [state.turns.length]);
@@ -192,6 +272,13 @@ function Board(props: { play: PlaySource; state: PlayState; act: (request: ActRe
     ...arrows,
     ...(state.hasOracle ? [{ keys: ["o"], does: "let the oracle move", run: () => act({ auto: "oracle" }) }] : []),
     { keys: ["m"], does: "move at random", run: () => act({ auto: "random" }) },
+    ...(model === undefined
+      ? []
+      : [
+          { keys: ["n"], does: "let the model move once", run: () => !state.over && modelMoves() },
+          { keys: [" "], does: "let the model play, or take over", run: () => setPlaying(!playing && !state.over) },
+          { keys: ["l"], does: "where it looks", run: () => setLooks(!looks) },
+        ]),
     { keys: ["Backspace"], does: "start again", run: again },
   ]);
   const say = (event: Event) => {
@@ -201,15 +288,25 @@ function Board(props: { play: PlaySource; state: PlayState; act: (request: ActRe
   return (
     <div class="board">
       <div class="screen">
-        <Parts
-          play={play}
-          session={state.session}
-          parts={state.observation.filter(({ type }) => type === "image")}
-          large
-        />
+        <div class="seen">
+          <Parts
+            play={play}
+            session={state.session}
+            parts={state.observation.filter(({ type }) => type === "image")}
+            large
+          />
+          {looks && now?.look !== undefined && <LookMap look={now.look} />}
+        </div>
+        {looks && now?.look !== undefined && (
+          <p class="faint">
+            Blue: greying this patch makes “{now.actions.join(", ") || now.reply}” less likely, orange: more. The
+            strongest changes its log-probability by {number(Math.max(...now.look.values.map(Math.abs)))} nats.
+          </p>
+        )}
         {state.over && (
           <p class={`verdict ${state.success ? "good" : "bad"}`} role="status">
-            {state.success ? "Solved" : state.end === "truncated" ? "Out of turns" : "Over, not solved"} after{" "}
+            {state.success ? "Solved" : state.end === "truncated" ? "Out of turns" : "Over, not solved"}
+            {state.ending !== undefined && !state.success && ` (${state.ending})`} after{" "}
             {count(state.turns.length, "turn")}, reward {number(state.reward)}.{" "}
             <button type="button" onClick={again}>
               Again
@@ -243,6 +340,34 @@ function Board(props: { play: PlaySource; state: PlayState; act: (request: ActRe
             random
           </button>
         </div>
+        {model !== undefined && (
+          <div class="model-bar">
+            <span class="buttons">
+              <button type="button" disabled={state.over || thought.loading} onClick={modelMoves}>
+                Model moves
+              </button>
+              <button
+                type="button"
+                class={playing ? "on" : ""}
+                aria-pressed={playing}
+                disabled={state.over}
+                onClick={() => setPlaying(!playing)}
+              >
+                {playing ? "Take over" : "Let it play"}
+              </button>
+              <button type="button" aria-pressed={looks} class={looks ? "on" : ""} onClick={() => setLooks(!looks)}>
+                Where it looks
+              </button>
+            </span>
+            {thought.error !== undefined ? (
+              <p class="alarm" role="alert">
+                {thought.error}
+              </p>
+            ) : (
+              <Likely thought={now} over={state.over} />
+            )}
+          </div>
+        )}
         <form class="say" onSubmit={say}>
           {hasCommands && (
             <Choice
@@ -284,7 +409,71 @@ function Board(props: { play: PlaySource; state: PlayState; act: (request: ActRe
           </details>
         )}
         <History state={state} />
+        {state.turns.length > 0 && (
+          <p class="buttons">
+            <a class="button" href={play.demonstrationUrl(state.session)} download>
+              Save as a demonstration
+            </a>
+            <span class="faint">a JSON line for “saccade sft”</span>
+          </p>
+        )}
       </div>
+    </div>
+  );
+}
+
+/** What the model would do, and how likely it finds everything it could. */
+function Likely({ thought, over }: { thought: Thought | undefined; over: boolean }) {
+  if (over) return null;
+  if (thought === undefined) return <p class="faint">It thinks…</p>;
+  const known = thought.likely.reduce((sum, { probability }) => sum + probability, 0);
+  const rest = { command: "anything else", probability: Math.max(0, 1 - known) };
+  const rows = thought.likely.length === 0 ? [] : [...thought.likely.slice(0, MOST_LIKELY), rest];
+  return (
+    <>
+      {thought.reply !== undefined && (
+        <p>
+          It would say <q class="would">{thought.reply}</q> <span class="faint">in {duration(thought.ms)}</span>
+        </p>
+      )}
+      {thought.reply === undefined && <p class="faint">What a hosted model will say is known when it moves.</p>}
+      {rows.length > 0 && (
+        <table class="likely" aria-label="Probability of each action">
+          <tbody>
+            {rows.map(({ command, probability }) => (
+              <tr key={command} class={thought.actions.includes(command) ? "its-move" : ""}>
+                <th scope="row">{command}</th>
+                <td class="bar">
+                  <span style={{ width: `${(probability * 100).toFixed(2)}%` }} />
+                </td>
+                <td>{percent(probability, 1)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </>
+  );
+}
+
+/** Patches over the frame, as strong as they matter. */
+function LookMap({ look }: { look: NonNullable<Thought["look"]> }) {
+  const most = Math.max(1e-6, ...look.values.map(Math.abs));
+  return (
+    <div
+      class="look-map"
+      role="img"
+      aria-label="How much each part of the frame matters to its action"
+      style={{ gridTemplateColumns: `repeat(${look.columns}, 1fr)`, gridTemplateRows: `repeat(${look.rows}, 1fr)` }}
+    >
+      {look.values.map((value, i) => (
+        <i
+          key={i}
+          class={value < 0 ? "minus" : "plus"}
+          style={{ "--strength": (Math.abs(value) / most).toFixed(3) }}
+          title={`${signed(value)} nats`}
+        />
+      ))}
     </div>
   );
 }
@@ -306,6 +495,7 @@ function History({ state }: { state: PlayState }) {
               ) : (
                 <code>{turn.reply}</code>
               )}
+              {turn.by !== "you" && <small class="faint"> {turn.by}</small>}
               {turn.feedback !== undefined && <span class="feedback"> {turn.feedback}</span>}
             </span>
             {turn.reward !== 0 && <b>{signed(turn.reward)}</b>}

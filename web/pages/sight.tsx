@@ -51,7 +51,7 @@ function Sight({ run, overview, route, sight }: RunPageProps & { sight: SightRep
             meaning="Mean of log p(reply | own frames) − log p(reply | another episode's frames), with its 95 % interval."
             unit="nats"
             lines={charts.gap}
-            interval={charts.interval}
+            bands={charts.bands}
             marks={[{ label: "blind", value: 0 }]}
             height={220}
             sync="sight"
@@ -135,7 +135,7 @@ function linesOf(probes: readonly SightProbe[]) {
   });
   return {
     gap: [line("gap", 1, ({ gap }) => gap)],
-    interval: { low: line("low", 1, ({ low }) => low), high: line("high", 1, ({ high }) => high) },
+    bands: [{ low: line("low", 1, ({ low }) => low), high: line("high", 1, ({ high }) => high) }],
     // Runs without the grey control have no second chart.
     success: probes.some(({ success }) => isNumber(success))
       ? [line("seeing", 1, ({ success }) => success), line("grey", 2, ({ successGrey }) => successGrey)]

@@ -5,6 +5,7 @@ import { duration, percent } from "../format.ts";
 import { useKeys } from "../keys.tsx";
 import { Choice, Empty, Show } from "../parts.tsx";
 import { setQuery } from "../route.ts";
+import { sharesOf } from "../shares.ts";
 import { useLoad, useSource } from "../use.ts";
 
 const WIDTHS = ["1", "3", "10", "40"] as const;
@@ -152,34 +153,35 @@ function Lanes({ timeline }: { timeline: TimelineReply }) {
 }
 
 function Shares({ timeline }: { timeline: TimelineReply }) {
-  const { lanes, steps } = timeline;
-  const total = steps.reduce((sum, { ms }) => sum + ms, 0);
-  const rows = lanes
-    .map((lane) => {
-      const spans = steps.flatMap((step) => step.spans.filter((span) => span.lane === lane));
-      return { lane, ms: spans.reduce((sum, { ms }) => sum + ms, 0), pieces: spans.length };
-    })
-    .filter(({ pieces }) => pieces > 0)
-    .sort((a, b) => b.ms - a.ms);
+  const { total, rows, idle } = sharesOf(timeline.steps);
+  const share = (ms: number) => ms / Math.max(1, total);
+  const line = (lane: string, ms: number, busy: number | undefined) => (
+    <tr key={lane} class={`lane-${lane}`}>
+      <th scope="row">
+        <i aria-hidden="true" /> {lane}
+      </th>
+      <td class="bar">
+        <span style={{ width: percent(share(ms), 1).replace(" ", "") }} />
+      </td>
+      <td>{percent(share(ms), 1)}</td>
+      <td>{duration(ms)}</td>
+      <td class="faint">{busy !== undefined && `at work ${percent(share(busy))} of the time`}</td>
+    </tr>
+  );
   return (
     <section class="panel shares">
       <h2>Share of the time</h2>
-      <table>
-        <tbody>
-          {rows.map(({ lane, ms }) => (
-            <tr key={lane} class={`lane-${lane}`}>
-              <th scope="row">
-                <i aria-hidden="true" /> {lane}
-              </th>
-              <td class="bar">
-                <span style={{ width: percent(ms / Math.max(1, total), 1).replace(" ", "") }} />
-              </td>
-              <td>{duration(ms)}</td>
-              <td>{percent(ms / Math.max(1, total))}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <p class="faint">
+        A moment in which several lanes work is divided among them, so the shares add up to all of it.
+      </p>
+      <div class="scroll-x">
+        <table>
+          <tbody>
+            {rows.map(({ lane, ms, busy }) => line(lane, ms, busy))}
+            {idle > 0 && line("nothing timed", idle, undefined)}
+          </tbody>
+        </table>
+      </div>
     </section>
   );
 }

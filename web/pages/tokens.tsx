@@ -40,7 +40,7 @@ function Tokens({ run, route, reply }: RunPageProps & { reply: TrajectoryReply }
   const part = Math.min(sequences.length - 1, Number(route.query.get("part") ?? 0) || 0);
   const tokens = useMemo(() => (sequences[part] ? tokensOf(sequences[part]) : []), [reply, part]);
   const worst = useMemo(() => worstDrift(tokens, 12), [tokens]);
-  const [measure, setMeasure] = useState<Measure>("drift");
+  const [measure, setMeasure] = useState<Measure>("surprise");
   const table = route.query.get("view") === "table";
   const asked = route.query.get("at");
   const chosen = asked === null ? (worst[0]?.index ?? 0) : Math.min(tokens.length - 1, Number(asked) || 0);
@@ -99,6 +99,7 @@ function Tokens({ run, route, reply }: RunPageProps & { reply: TrajectoryReply }
           </a>
         </span>
       </div>
+      {!table && <Legend measure={measure} />}
       <div class="token-columns">
         {table ? (
           <TokenTable run={run} tokens={tokens} chosen={chosen} choose={choose} />
@@ -132,11 +133,50 @@ function Tokens({ run, route, reply }: RunPageProps & { reply: TrajectoryReply }
 }
 
 const MEASURES = [
-  ["drift", "Drift"],
   ["surprise", "Surprise"],
+  ["drift", "Drift"],
   ["advantage", "Advantage"],
   ["kind", "Kind"],
 ] as const;
+
+/** What the colours say: at which value they are half and full. */
+const SCALES = {
+  surprise: { full: 3, words: "how unlikely the token was when it was drawn", unit: " nats" },
+  drift: { full: 0.3, words: "how far learner and sampler disagree", unit: " nats" },
+  advantage: { full: 2, words: "better (blue) or worse (orange) than its group", unit: "" },
+} as const;
+
+function Legend({ measure }: { measure: Measure }) {
+  if (measure === "kind") {
+    return (
+      <p class="token-legend by-kind">
+        {Object.entries(KIND_WORDS).map(([kind, words]) => (
+          <span key={kind} class={`token kind-${kind}`}>
+            {words}
+          </span>
+        ))}
+      </p>
+    );
+  }
+  const { full, words, unit } = SCALES[measure];
+  const steps = measure === "advantage" ? [-1, -0.5, 0, 0.5, 1] : [0, 0.25, 0.5, 1];
+  return (
+    <p class={`token-legend by-${measure}`}>
+      <span class="faint">{words}:</span>
+      {steps.map((share) => (
+        <span
+          key={share}
+          class={`token kind-s ${measure === "advantage" ? (share < 0 ? "minus" : "plus") : ""}`}
+          style={{ "--strength": Math.abs(share).toFixed(2) }}
+        >
+          {number(share * full)}
+          {share === 1 && `${unit} or more`}
+        </span>
+      ))}
+      <span class="faint">only sampled tokens are coloured</span>
+    </p>
+  );
+}
 
 type View = { run: string; tokens: readonly Token[]; chosen: number; choose: (index: number) => void };
 
@@ -298,9 +338,8 @@ function tokenClass(token: Token, measure: Measure): string {
 
 function tokenStyle(token: Token, measure: Measure) {
   if (token.kind !== "s" || measure === "kind") return undefined;
-  if (measure === "drift") return strength(token.drift, 0.3);
-  if (measure === "surprise") return strength(token.sampler, 3);
-  return strength(token.advantage, 2);
+  const values = { drift: token.drift, surprise: token.sampler, advantage: token.advantage };
+  return strength(values[measure], SCALES[measure].full);
 }
 
 function summary(tokens: readonly Token[]): string {

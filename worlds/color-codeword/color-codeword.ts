@@ -89,7 +89,8 @@ export class ColorCodeword implements World {
     if (action.name === "say") {
       this.#answer = (action.payload as readonly number[]).slice();
       if (this.success()) return { valid: true, feedback: "Right, that is the code.", reward: 1, ended: true };
-      return { valid: true, feedback: `Wrong, the code was ${this.#words(this.#code)}.`, reward: 0, ended: true };
+      const feedback = `Wrong, the code was ${this.#words(this.#code)}.`;
+      return { valid: true, feedback, reward: 0, ended: true, ending: "guessed a wrong code" };
     }
     if (this.#passed === this.#length) {
       const feedback = `All ${this.#length} colors have been shown; say the code.`;

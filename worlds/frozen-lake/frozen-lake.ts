@@ -118,7 +118,10 @@ export class FrozenLake implements World {
       return { valid: true, feedback: "You reached the goal.", reward, ended: true };
     }
     const slid = actual === wanted ? "" : `You slipped and went ${DIRECTIONS[actual]}. `;
-    if (this.#ground === "H") return { valid: true, feedback: `${slid}You fell into a hole.`, reward: 0, ended: true };
+    if (this.#ground === "H") {
+      const feedback = `${slid}You fell into a hole.`;
+      return { valid: true, feedback, reward: 0, ended: true, ending: "fell into a hole" };
+    }
     if (next === undefined) {
       const edge = `The lake ends ${EDGES[actual]}, so you stayed.`;
       const hint = intended === undefined ? " Move another way." : "";

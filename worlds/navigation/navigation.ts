@@ -295,7 +295,13 @@ export class Navigation implements World {
     if (this.success()) return { valid, feedback: "You are there.", reward: 1, ended: true };
     const told = valid ? {} : { feedback: next };
     if (this.#over)
-      return { valid, feedback: `${valid ? "" : `${next} `}That was the last move.`, reward: 0, ended: true };
+      return {
+        valid,
+        feedback: `${valid ? "" : `${next} `}That was the last move.`,
+        reward: 0,
+        ended: true,
+        ending: "ran out of moves",
+      };
     return { valid, ...told, reward: 0, ended: false };
   }
 
