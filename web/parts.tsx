@@ -204,6 +204,16 @@ export function Missing({ notes }: { notes: readonly string[] }) {
   );
 }
 
+/** What may be wider than a phone scrolls by itself, with the keyboard, too. */
+export function Scroll({ label, children }: { label: string; children: ComponentChildren }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: only what has the focus can be scrolled by keys
+    <section class="scroll-x" aria-label={label} tabIndex={0}>
+      {children}
+    </section>
+  );
+}
+
 export function Choice<T extends string>(props: {
   label: string;
   value: T;

@@ -321,7 +321,7 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       const { record } = await source.trajectory("alive", row.key);
       const { kinds, images } = record.tokens![0]!;
       const single = [...kinds].filter((kind) => kind !== "i").length;
-      expect(await page.locator(".token").count()).toBe(single);
+      expect(await page.locator(".token-text .token").count()).toBe(single);
       expect(await page.locator(".token-image").allInnerTexts()).toEqual(
         images.map(({ length }) => `${length} tokens`),
       );

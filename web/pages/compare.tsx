@@ -7,7 +7,7 @@ import type { CompareReply, Json, MetricInfo, RunClock, RunOverview, Series } fr
 import { dashOf, paletteOf } from "../chart.tsx";
 import { type Curve, CurveChart, CurveTools, type CurveView, useCurveView } from "../curves.tsx";
 import { isNumber } from "../format.ts";
-import { Empty, marksOf, Show, Status } from "../parts.tsx";
+import { Empty, marksOf, Scroll, Show, Status } from "../parts.tsx";
 import { href, type Route, setQuery } from "../route.ts";
 import { useInterval, useLoad, useSource } from "../use.ts";
 
@@ -302,7 +302,7 @@ function Settings({ runs, value, all }: { runs: readonly RunOverview[]; value: C
       </div>
       {rows.length === 0 && <p class="faint">Nowhere: the runs have the same configuration.</p>}
       {(rows.length > 0 || all) && (
-        <div class="scroll-x">
+        <Scroll label="Settings">
           <table class="differences">
             <thead>
               <tr>
@@ -334,7 +334,7 @@ function Settings({ runs, value, all }: { runs: readonly RunOverview[]; value: C
                 ))}
             </tbody>
           </table>
-        </div>
+        </Scroll>
       )}
     </section>
   );

@@ -348,7 +348,7 @@ function Shot(props: {
         type="button"
         class="pick-shot"
         onClick={props.choose}
-        aria-label={turn ? `Turn ${index}` : "After the last turn"}
+        aria-label={turn ? `Turn ${index}` : "end, after the last turn"}
       >
         <Frame run={run} hash={pictureOf(shot, drawn)} alt="" class="medium" />
         <span class="turn-number">{turn ? index : "end"}</span>

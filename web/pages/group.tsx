@@ -4,7 +4,7 @@ import type { GroupReply } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
 import { count, number, signed } from "../format.ts";
 import { useKeys } from "../keys.tsx";
-import { Actions, Advantage, Frame, Outcome, Show, strength } from "../parts.tsx";
+import { Actions, Advantage, Frame, Outcome, Scroll, Show, strength } from "../parts.tsx";
 import { go, href } from "../route.ts";
 import { useLoad, useSource } from "../use.ts";
 
@@ -40,7 +40,7 @@ function Siblings({ run, group }: { run: string; group: GroupReply }) {
           <i class="plus" aria-hidden="true" /> above it
         </span>
       </div>
-      <section class="scroll-x" aria-label="Siblings, aligned by turn">
+      <Scroll label="Siblings, aligned by turn">
         <div class="siblings" style={columns}>
           <span class="corner" />
           {members.map(({ row }) => (
@@ -91,7 +91,7 @@ function Siblings({ run, group }: { run: string; group: GroupReply }) {
             </Fragment>
           ))}
         </div>
-      </section>
+      </Scroll>
       {divergence === undefined && members.length > 1 && (
         <p class="faint">They never part: every sibling did the same.</p>
       )}

@@ -518,7 +518,8 @@ function Parts(props: { play: PlaySource; session: string; parts: readonly PlayP
             alt="what you see now"
           />
         ) : (
-          <p key={i} class="told-now">
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: a long instruction scrolls, with the keyboard, too
+          <p key={i} class="told-now" tabIndex={0}>
             {part.text}
           </p>
         ),

@@ -8,7 +8,7 @@ import type { RunListItem, RunNotes } from "../../src/viewer/api.ts";
 import { ago, bytes, count, duration, isNumber, percent, signed } from "../format.ts";
 import { useKeys } from "../keys.tsx";
 import { Commands, RunNotesForm, Star } from "../notes.tsx";
-import { Empty, Missing, marksOf, Show, Status, Success } from "../parts.tsx";
+import { Empty, Missing, marksOf, Scroll, Show, Status, Success } from "../parts.tsx";
 import { go, href, type Route, setQuery } from "../route.ts";
 import { remember, remembered, useInterval, useLoad, useSource, wordsOf } from "../use.ts";
 
@@ -185,8 +185,7 @@ export function RunsPage({ route }: { route: Route }) {
               </p>
             </Empty>
           ) : (
-            // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and must with the keyboard, too
-            <section class="scroll-x" aria-label="Runs" tabIndex={0}>
+            <Scroll label="Runs">
               <table class="run-table">
                 <thead>
                   <tr>
@@ -222,7 +221,7 @@ export function RunsPage({ route }: { route: Route }) {
                   ))}
                 </tbody>
               </table>
-            </section>
+            </Scroll>
           )}
         </div>
       )}

@@ -10,7 +10,7 @@ import { Chart, type Line } from "../chart.tsx";
 import { Filters, filtersOf } from "../filters.tsx";
 import { count, isNumber, number, percent, signed } from "../format.ts";
 import { WindowedList } from "../list.tsx";
-import { Choice, Empty, marksOf, Show } from "../parts.tsx";
+import { Choice, Empty, marksOf, Scroll, Show } from "../parts.tsx";
 import { setQuery } from "../route.ts";
 import { useLoad, useMedia, useSource } from "../use.ts";
 import { EpisodeRow } from "./episodes.tsx";
@@ -153,7 +153,7 @@ function Turns({ probes }: { probes: readonly SightProbe[] }) {
   return (
     <section class="panel">
       <h2>By turn</h2>
-      <div class="scroll-x">
+      <Scroll label="Gap by turn">
         <table class="heat">
           <thead>
             <tr>
@@ -184,7 +184,7 @@ function Turns({ probes }: { probes: readonly SightProbe[] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }

@@ -3,7 +3,7 @@ import type { TimelineReply } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
 import { duration, percent } from "../format.ts";
 import { useKeys } from "../keys.tsx";
-import { Choice, Empty, Show } from "../parts.tsx";
+import { Choice, Empty, Scroll, Show } from "../parts.tsx";
 import { setQuery } from "../route.ts";
 import { sharesOf } from "../shares.ts";
 import { useLoad, useSource } from "../use.ts";
@@ -174,14 +174,14 @@ function Shares({ timeline }: { timeline: TimelineReply }) {
       <p class="faint">
         A moment in which several lanes work is divided among them, so the shares add up to all of it.
       </p>
-      <div class="scroll-x">
+      <Scroll label="Share of the time">
         <table>
           <tbody>
             {rows.map(({ lane, ms, busy }) => line(lane, ms, busy))}
             {idle > 0 && line("nothing timed", idle, undefined)}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }
