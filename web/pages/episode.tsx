@@ -121,7 +121,7 @@ function FilmStrip({ run, route, reply }: RunPageProps & { reply: TrajectoryRepl
           <a class="button" href={links.seed} title="What the policy did with this seed at other steps">
             Same seed
           </a>
-          {source.play && (
+          {source.play && record.program === undefined && (
             <a class="button" href={links.play}>
               Take over
             </a>
