@@ -47,7 +47,7 @@ function problemsIn(...names: string[]): string[] {
     .map(({ file, messageText }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, " ")}`);
 }
 
-function languageService(name: string) {
+function languageService(name: string, settings = compilerOptions) {
   const path = join(folder, name);
   const service = ts.createLanguageService({
     fileExists: ts.sys.fileExists,
@@ -55,7 +55,7 @@ function languageService(name: string) {
     directoryExists: ts.sys.directoryExists,
     getDirectories: ts.sys.getDirectories,
     useCaseSensitiveFileNames: () => ts.sys.useCaseSensitiveFileNames,
-    getCompilationSettings: () => compilerOptions,
+    getCompilationSettings: () => settings,
     getScriptFileNames: () => [path],
     getScriptVersion: () => "1",
     getScriptSnapshot: (file) => {
@@ -199,6 +199,81 @@ export default defineRecipe({ name: "mine", model: "./model", envs: [{ env: "maz
     expect(completed('advantage: { name: "')).toEqual(expect.arrayContaining(["grpo", "gae"]));
     // A name that the user registers is allowed.
     expect(service.getSemanticDiagnostics(path)).toEqual([]);
+  });
+
+  describe.each([
+    ["world", "env.ts"],
+    ["task", "env.ts"],
+    ["agent", "agent.ts"],
+  ])("saccade init --kind %s", (kind, file) => {
+    const project = () => join(folder, `my-${kind}`);
+    const inProject = (command: string, ...args: string[]) =>
+      spawnSync(join(folder, "node_modules", ".bin", command), args, { cwd: project(), encoding: "utf8" });
+
+    test("writes a project that compiles, has nothing wrong and passes its tests", () => {
+      expect(saccade("init", `my-${kind}`, "--kind", kind).status).toBe(0);
+      const { config } = ts.readConfigFile(join(project(), "tsconfig.json"), ts.sys.readFile);
+      const { options, fileNames } = ts.parseJsonConfigFileContent(config, ts.sys, project());
+      const program = ts.createProgram(fileNames, { ...options, typeRoots: [join(root, "node_modules", "@types")] });
+      const problems = ts.getPreEmitDiagnostics(program).map(({ messageText }) => messageText);
+      expect([fileNames.length, problems]).toEqual([3, []]);
+      const check = inProject("saccade", "check", `./${file}`, "--seeds", "8");
+      expect([check.status, check.stdout]).toEqual([0, expect.stringContaining("Nothing is wrong.")]);
+      const tests = inProject("jiti", "test.ts");
+      expect([tests.status, tests.stdout]).toEqual([0, expect.stringContaining("# fail 0")]);
+    });
+
+    test("is trained, played and measured by the commands of its README, with fewer steps", () => {
+      const changes = [
+        "warmStart.episodes=16",
+        "steps=1",
+        "groups=2",
+        "siblings=2",
+        "evaluate.seeds=[3990,3993]",
+        "sight.every=0",
+      ];
+      const fewer = changes.flatMap((change) => ["--set", change]);
+      const trained = inProject("saccade", "train", "./recipe.ts", ...fewer);
+      expect([trained.status, trained.stdout]).toEqual([0, expect.stringContaining("held-out episodes")]);
+      const commands = readFileSync(join(project(), "README.md"), "utf8").matchAll(
+        /^npx saccade (eval|play) (.*?)( {2,}#.*)?$/gm,
+      );
+      const played = [...commands].map(([, verb = "", rest = ""]) => [verb, ...rest.split(" ")]);
+      expect(played).toHaveLength(kind === "agent" ? 2 : 3);
+      for (const [verb = "", ...words] of played) {
+        // A person plays with the keyboard; here the oracle does.
+        const alone = verb === "eval" ? ["--seeds", "3990..3991"] : words.includes("--agent") ? [] : ["--oracle"];
+        const { status, stderr } = inProject("saccade", verb, ...words, ...alone);
+        expect([verb, words, status, stderr]).toEqual([verb, words, 0, expect.any(String)]);
+      }
+    });
+
+    test("gives an editor what it needs to complete and explain the recipe", () => {
+      const name = `my-${kind}/recipe.ts`;
+      const code = readFileSync(join(folder, name), "utf8");
+      const { service, path } = languageService(name, { ...compilerOptions, allowImportingTsExtensions: true });
+      const explained = (word: string) =>
+        ts.displayPartsToString(service.getQuickInfoAtPosition(path, code.indexOf(word))?.documentation);
+      for (const field of [
+        "warmStart:",
+        "noise:",
+        "steps:",
+        "groups:",
+        "siblings:",
+        "sampling:",
+        "evaluate:",
+        "sight:",
+        "teaches:",
+      ])
+        if (code.includes(field)) expect([field, explained(field)]).toEqual([field, expect.stringMatching(/\w{3}/)]);
+      const completed = service.getCompletionsAtPosition(path, code.indexOf("  steps:"), undefined)?.entries;
+      expect(completed?.map((entry) => entry.name)).toEqual(
+        expect.arrayContaining(["advantage", "loss", "filters", "kl"]),
+      );
+      const optimizers = service.getCompletionsAtPosition(path, code.indexOf('"muon"') + 1, undefined)?.entries;
+      expect(optimizers?.map((entry) => entry.name)).toEqual(expect.arrayContaining(["adamw", "muon"]));
+      expect(service.getSemanticDiagnostics(path)).toEqual([]);
+    });
   });
 
   test("is imported by a program", () => {

@@ -1,7 +1,8 @@
 /** `saccade check`: what is wrong with an environment, before a training run spends its time on it. */
 import { Command } from "commander";
 import { printable } from "../core/printable.ts";
-import { checkEnv, type Finding } from "../evaluate/index.ts";
+import { isDriven } from "../envs/registry.ts";
+import { checkEnv, type Finding } from "../train/index.ts";
 import { collect, EXIT, envOptions, wholeNumber } from "./common.ts";
 
 type Flags = { set: string[]; protocol?: string; maxTurns?: number; seeds: number; json?: boolean };
@@ -27,7 +28,10 @@ export function checkCommand(): Command {
       if (flags.json) process.stdout.write(`${JSON.stringify(findings, null, 2)}\n`);
       const wrong = findings.filter(({ verdict }) => verdict === "bad").length;
       if (wrong > 0) process.exitCode = EXIT.failed;
-      else if (!flags.json) process.stdout.write(`\nNothing is wrong. Play it: saccade play ${env}\n`);
+      else if (!flags.json) {
+        const next = (await isDriven(env)) ? `saccade eval agent:oracle --env ${env}` : `saccade play ${env}`;
+        process.stdout.write(`\nNothing is wrong. See it play: ${next}\n`);
+      }
     });
 }
 

@@ -8,7 +8,7 @@ import { closestWord } from "../core/words.ts";
 
 type Entry = { readonly group: string; readonly load: () => Promise<Command> };
 
-const [DO, LIST, ACT, MACHINES] = ["Commands:", "Lists:", "Runs, models, data:", "Machines:"];
+const [DO, LIST, ACT, MACHINES] = ["Commands:", "Lists:", "Recipes, runs, models, data:", "Machines:"];
 
 const COMMANDS: Readonly<Record<string, Entry>> = {
   train: { group: DO, load: async () => (await import("./train.ts")).trainCommand() },
@@ -25,6 +25,7 @@ const COMMANDS: Readonly<Record<string, Entry>> = {
   recipes: { group: LIST, load: async () => (await import("./recipes.ts")).recipesCommand() },
   envs: { group: LIST, load: async () => (await import("./envs.ts")).envsCommand() },
   runs: { group: LIST, load: async () => (await import("./runs.ts")).runsCommand() },
+  recipe: { group: ACT, load: async () => (await import("./recipes.ts")).recipeCommand() },
   run: { group: ACT, load: async () => (await import("./run.ts")).runCommand() },
   model: { group: ACT, load: async () => (await import("./model.ts")).modelCommand() },
   data: { group: ACT, load: async () => (await import("./data.ts")).dataCommand() },

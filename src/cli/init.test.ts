@@ -11,13 +11,17 @@ const bin = join(root, "dist/cli.js");
 const empty = () => mkdtempSync(join(tmpdir(), "saccade-init-"));
 const init = (...words: string[]) => spawnSync(process.execPath, [bin, "init", ...words], { encoding: "utf8" });
 
-test.each(["world", "task"])("saccade init writes a %s whose recipe is sound", (kind) => {
+test.each([
+  ["world", "env.ts"],
+  ["task", "env.ts"],
+  ["agent", "agent.ts"],
+])("saccade init --kind %s writes a project whose recipe is sound", (kind, file) => {
   const folder = join(empty(), "My Agent");
   const { status, stdout } = init(folder, "--kind", kind);
   expect(status).toBe(0);
   expect(stdout).toContain("npm run train");
   expect(readdirSync(folder).sort()).toEqual(
-    [".gitignore", "README.md", "env.ts", "package.json", "recipe.ts", "test.ts", "tsconfig.json"].sort(),
+    [".gitignore", "README.md", file, "package.json", "recipe.ts", "test.ts", "tsconfig.json"].sort(),
   );
   expect(JSON.parse(readFileSync(join(folder, "package.json"), "utf8"))).toMatchObject({
     name: "my-agent",

@@ -18,8 +18,8 @@ import {
 import { printable, printableJson } from "../core/printable.ts";
 import { type Env, makeEnv, makeProtocol, type Options, type Step, sumRewards, WorldEnv } from "../envs/index.ts";
 import { isSite, registerSite } from "../envs/pages/site.ts";
+import { captioned, type Frame } from "../images/captions.ts";
 import { encodeGif, halfBlocks, shades } from "../images/index.ts";
-import { captioned, type Frame } from "./captions.ts";
 import { checkWritable, collect, drawsPanels, envOptions, hasColor, sizeOf, wholeNumber } from "./common.ts";
 import { playLive, verdictOf } from "./play-live.ts";
 import type { Player } from "./play-model.ts";

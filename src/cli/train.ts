@@ -2,17 +2,10 @@
 import { writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { Command } from "commander";
-import { ConfigError, type Image } from "../core/index.ts";
+import { ConfigError } from "../core/index.ts";
 import { checkEngineConfig, type EngineConfig, nameOfEngine } from "../engine/index.ts";
-import { encodeGif, resize } from "../images/index.ts";
-import {
-  CheckpointStore,
-  loadEvents,
-  type RunEvent,
-  readFrame,
-  readTrajectories,
-  type TrajectoryRecord,
-} from "../run/index.ts";
+import { CheckpointStore, loadEvents, type RunEvent } from "../run/index.ts";
+import { episodeGif } from "../train/film.ts";
 import {
   checkRecipe,
   checkSources,
@@ -24,7 +17,6 @@ import {
   train,
   warmStartUpdates,
 } from "../train/index.ts";
-import { captioned } from "./captions.ts";
 import { collect, EXIT, onInterrupt, parseSettings } from "./common.ts";
 import { ENGINE_FLAG, withEngine } from "./engine.ts";
 import { prepareKernels } from "./kernels.ts";
@@ -166,8 +158,10 @@ async function report(folder: string, model: string): Promise<void> {
       `\nsight: own frames make a reply ${gap} nats likelier than another episode's (${interval})${blind}\n`,
     );
   }
-  const gif = last && (await writeGif(folder, last.step));
-  process.stdout.write(`model: ${model}\n${gif ? `episode: ${gif}\n` : ""}`);
+  const film = last && (await episodeGif(folder, last.step));
+  const gif = join(folder, "episode.gif");
+  if (film !== undefined) writeFileSync(gif, film);
+  process.stdout.write(`model: ${model}\n${film ? `episode: ${gif}\n` : ""}`);
   const run = relative(process.cwd(), folder) || ".";
   const env = Object.keys(last?.metrics ?? {}).flatMap((name) => /^eval\/success\/(.+)$/.exec(name)?.[1] ?? [])[0];
   process.stdout.write(
@@ -204,36 +198,4 @@ function table(first: RunEvent, last: RunEvent): string {
     row("floor: random play", withFailed("eval/random", "eval/random_failed")),
     row("ceiling: oracle", withFailed("eval/ceiling", "eval/ceiling_failed")),
   ].join("\n");
-}
-
-/** The longest success among the kept evaluation episodes tells most. */
-async function writeGif(folder: string, step: number): Promise<string | undefined> {
-  let chosen: TrajectoryRecord | undefined;
-  for (const record of await readTrajectories(folder, step)) {
-    if (record.split !== "eval") continue;
-    const better = chosen === undefined || Number(record.success) > Number(chosen.success);
-    const longer =
-      chosen !== undefined && record.success === chosen.success && record.turns.length > chosen.turns.length;
-    if (better || longer) chosen = record;
-  }
-  if (chosen === undefined) return undefined;
-  const film: { image: Image; caption: string }[] = [];
-  let [caption, image]: [string, Image | undefined] = ["start", undefined];
-  for (const [index, hash] of [...chosen.turns.map((turn) => turn.frames[0]), chosen.final?.frames[0]].entries()) {
-    const frame = hash === undefined ? undefined : await readFrame(folder, hash);
-    // A turn that shows nothing new (a tool's words) still looks at the image before it.
-    if (frame !== undefined) image = enlarge(frame);
-    if (image !== undefined) film.push({ image, caption });
-    caption = `${index + 1}: ${chosen.turns[index]?.actions.join(", ") || "(no action)"}`;
-  }
-  if (film.length === 0) return undefined;
-  const path = join(folder, "episode.gif");
-  const verdict = { terminated: true, truncated: false, success: chosen.success };
-  writeFileSync(path, encodeGif(captioned(film, verdict), { delayMs: 600 }));
-  return path;
-}
-
-function enlarge(frame: Image): Image {
-  const times = Math.max(1, Math.floor(256 / Math.max(frame.width, frame.height)));
-  return times === 1 ? frame : resize(frame, frame.width * times, frame.height * times, "nearest");
 }

@@ -1,7 +1,6 @@
 /** Any model on any environment: presets, results and reports. */
 
 export { type ChatJudge, type ChatJudgeOptions, chatJudge } from "./chat-judge.ts";
-export { type CheckOptions, checkEnv, type Finding } from "./check-env.ts";
 export { type Evaluation, type EvaluationOptions, type EvaluationPhase, evaluateModel } from "./evaluate.ts";
 export { reportMarkdown } from "./markdown.ts";
 export { type EvalModel, type ModelOptions, openModel, parseModel, type Sampling } from "./models.ts";

@@ -1,5 +1,5 @@
 /**
- * A trained model on the Hugging Face hub: one commit with the files that others load. What only our training needs (the optimizer's state) stays
+ * A trained model on the Hugging Face hub: one commit with the files that others load, and a card that says what it is. What only our training needs (the optimizer's state) stays
  * here. `folder` is a model or adapter folder, a checkpoint, or a run, of which the best checkpoint is taken, else the latest. A run uploads while it
  * goes on (`CheckpointUploads`): whatever the hub says to that is noted and ends nothing.
  */
@@ -9,6 +9,7 @@ import { pathToFileURL } from "node:url";
 import { ConfigError, errorMessage, SaccadeError } from "../core/errors.ts";
 import { findModel } from "../model/find.ts";
 import { within } from "../rollout/deadline.ts";
+import { type CardFiles, cardFiles, checkpointOf } from "./model-card.ts";
 import type { Recipe } from "./recipe.ts";
 
 /** The hub refused, or could not be reached. */
@@ -61,7 +62,10 @@ export async function uploadModel(options: UploadOptions): Promise<Uploaded> {
   const hubUrl = (options.hubUrl ?? process.env.HF_ENDPOINT ?? "https://huggingface.co").replace(/\/+$/, "");
   checkUpload(repo, token);
   const { path: folder } = await findModel(resolve(options.folder));
-  const files = await modelFiles(folder);
+  // Measured since the checkpoint was saved: its card is made anew.
+  const saved = checkpointOf(folder);
+  const card: CardFiles = saved === undefined ? {} : await cardFiles(folder, saved.run, saved.step);
+  const files = [...new Set([...(await modelFiles(folder)), ...Object.keys(card)])].sort();
   // Loaded only here: nothing else needs it, and it is large.
   const hub = await import("@huggingface/hub");
   const target = { repo: { type: "model", name: repo }, accessToken: token, hubUrl } as const;
@@ -76,7 +80,13 @@ export async function uploadModel(options: UploadOptions): Promise<Uploaded> {
       });
     const done = await hub.uploadFiles({
       ...target,
-      files: files.map((name) => ({ path: name, content: pathToFileURL(join(folder, name)) })),
+      files: files.map((path) => {
+        const made = card[path];
+        return {
+          path,
+          content: made === undefined ? pathToFileURL(join(folder, path)) : new Blob([new Uint8Array(made)]),
+        };
+      }),
       commitTitle: options.title ?? "Upload a model trained with Saccade",
       ...(signal && { abortSignal: signal }),
     });

@@ -1,5 +1,6 @@
 /** Training: recipes, the trainer, and the algorithms they name. */
 export { biLevelGae, gae, grpo, maxrl, reinforcePlusPlus, rloo, turnGae } from "./advantages.ts";
+export { type CheckOptions, checkEnv } from "./check-env.ts";
 export { checkRecipe } from "./check-recipe.ts";
 export { checkSources } from "./check-sources.ts";
 export { chooseRun, MAY_CHANGE } from "./continue.ts";
@@ -16,6 +17,7 @@ export {
   rewardVarianceTopP,
   zeroVariance,
 } from "./filters.ts";
+export type { Finding } from "./finding.ts";
 export type { LossMaker } from "./losses-extra.ts";
 export { pinModel } from "./model-folder.ts";
 export type { Phase, PhaseName } from "./phase.ts";

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { writeTrained } from "../model/trained.ts";
 import { evaluationKey } from "./evaluate.ts";
 import { CheckpointUploads } from "./hub.ts";
+import { writeCard } from "./model-card.ts";
 import { trainedBy } from "./model-folder.ts";
 import type { RunParts } from "./parts.ts";
 import type { Progress } from "./progress.ts";
@@ -33,6 +34,7 @@ export class Saver {
       async (folder) => {
         await policy.checkpoint(join(folder, "policy"));
         await writeTrained(join(folder, "policy"), trainedBy(options.recipe));
+        await writeCard(join(folder, "policy"), run.path, step);
         await critic?.checkpoint(join(folder, "critic"));
       },
       { ...progress },

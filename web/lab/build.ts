@@ -15,8 +15,18 @@ export type Bundle = { readonly code: string; readonly css: string; readonly mod
 /** The script of the workers, and the modules of ours that are in it. */
 export async function bundleWorker(): Promise<Bundle> {
   const kernels = await readFile(join(root, "native/wasm/kernels.wasm"));
+  return bundle("worker.ts", [virtual("kernels", kernels.toString("base64")), browserPlatform()], {
+    // Files that a page never calls may import Node: what is not used is left out, imports and all.
+    treeshake: { moduleSideEffects: false },
+    // It asks for packages that nobody has installed, so it must not even be looked into.
+    external: ["playwright-core"],
+  });
+}
+
+/** What stands for Node in a browser. */
+export function browserPlatform(): Plugin {
   const platform = join(root, "src/core/platform.ts");
-  const swap: Plugin = {
+  return {
     name: "browser-platform",
     enforce: "pre",
     async resolveId(source, importer) {
@@ -24,12 +34,6 @@ export async function bundleWorker(): Promise<Bundle> {
       return resolve(dirname(importer), source) === platform ? platform.replace(".ts", "-browser.ts") : null;
     },
   };
-  return bundle("worker.ts", [virtual("kernels", kernels.toString("base64")), swap], {
-    // Files that a page never calls may import Node: what is not used is left out, imports and all.
-    treeshake: { moduleSideEffects: false },
-    // It asks for packages that nobody has installed, so it must not even be looked into.
-    external: ["playwright-core"],
-  });
 }
 
 /** The whole page. */

@@ -1,6 +1,7 @@
 /** Frames with a line under each that says what was played, enlarged so that a person can see them. */
-import { type Image, MAX_PIXELS } from "../core/index.ts";
-import { Canvas, type Color, resize } from "../images/index.ts";
+import { type Image, MAX_PIXELS } from "../core/image.ts";
+import { Canvas, type Color } from "./canvas.ts";
+import { resize } from "./resize.ts";
 
 const INK: Color = [30, 30, 30];
 const GOOD: Color = [16, 120, 50];
