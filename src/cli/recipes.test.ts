@@ -30,7 +30,7 @@ test("explains the quickstart in words that fit 80 columns, with tokens, time an
 test("what it takes grows with what the recipe does", () => {
   const costs = (...words: string[]) =>
     JSON.parse(explain("examples/templates/task/recipe.ts", "--json", ...words)) as Costs;
-  const [short, long] = [costs(), costs("--set", "steps=800", "--set", "warmStart.episodes=24000")];
+  const [short, long] = [costs(), costs("--set", "steps=400", "--set", "warmStart.episodes=8000")];
   expect(long.warmTokens).toBeCloseTo(10 * (short.warmTokens as number));
   expect(long.playedTokens).toBeCloseTo(10 * (short.playedTokens as number));
   expect(long.seconds?.all).toBeGreaterThan(2 * (short.seconds?.all as number));
