@@ -74,6 +74,14 @@ export default defineConfig({
     ],
   },
   markdown: {
+    // As GitHub makes them, where the same pages are read.
+    anchor: {
+      slugify: (heading) =>
+        heading
+          .toLowerCase()
+          .replace(/[^\p{L}\p{N}\s_-]/gu, "")
+          .replace(/\s/g, "-"),
+    },
     config(md) {
       const open =
         md.renderer.rules.link_open ?? ((tokens, index, options, _, self) => self.renderToken(tokens, index, options));
@@ -84,6 +92,7 @@ export default defineConfig({
           tokens[index]?.attrs?.splice(0, Infinity, ["href", `${base}files/${path}`], ["target", "_blank"]);
           return self.renderToken(tokens, index, options);
         }
+        tokens[index]?.attrSet("href", href.replace(/(^|\/)README\.md/, "$1index.md"));
         return open(tokens, index, options, env, self);
       };
     },
