@@ -53,6 +53,7 @@ export { type JsonLine, readJsonLines, writeJsonLines } from "./jsonl.ts";
 export { isPath } from "./load.ts";
 export type { McpServer } from "./mcp.ts";
 export type { Box, Direction, KeyName, Move, PageActionName, Viewport } from "./pages/actions.ts";
+export { KEYS } from "./pages/actions.ts";
 export { definePage, type PageInput, type PageSpec, type PageView } from "./pages/spec.ts";
 export type { Program } from "./program.ts";
 export { type PromptRecord, readRecords, writeRecords } from "./prompt-records.ts";

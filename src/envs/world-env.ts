@@ -63,6 +63,8 @@ export class WorldEnv implements Env {
   #turn = 0;
   #wellFormedTurns = 0;
   #phase: "new" | "playing" | "over" = "new";
+  /** How much of the frame the world drew; the rest was added to fill whole tokens. */
+  #extent: readonly [number, number] = [1, 1];
 
   constructor(world: World, protocol: Protocol, options: WorldEnvOptions) {
     this.world = world;
@@ -106,7 +108,7 @@ export class WorldEnv implements Env {
     for (const action of parsed.actions.slice(0, this.protocol.maxActions)) {
       const outcome = await this.world.act(action);
       played.push(action);
-      if (outcome.mark !== undefined) marks.push(outcome.mark);
+      if (outcome.mark !== undefined) marks.push(onFrame(outcome.mark, this.#extent));
       taskReward += outcome.reward;
       valid &&= outcome.valid;
       if (outcome.feedback !== undefined && this.options.feedback) feedback.push(outcome.feedback);
@@ -337,6 +339,7 @@ export class WorldEnv implements Env {
       if (part.type === "text") return part;
       const fitting = maxLongSide === undefined ? part.image : fitLongSide(part.image, maxLongSide);
       const whole = frameMultiple === undefined ? fitting : extendTo(fitting, frameMultiple);
+      this.#extent = [fitting.width / whole.width, fitting.height / whole.height];
       return { ...part, image: blindfold ? grey(whole) : whole };
     });
   }
@@ -369,4 +372,16 @@ export class WorldEnv implements Env {
 /** Nothing to see, of the same size. */
 export function grey({ width, height }: Image): Image {
   return new Image(width, height, new Uint8Array(width * height * 3).fill(128));
+}
+
+/** A mark on the world's picture, as a mark on the frame that holds it. */
+function onFrame(mark: Mark, [across, down]: readonly [number, number]): Mark {
+  const { x, y, to, box } = mark;
+  return {
+    ...mark,
+    ...(x !== undefined && { x: x * across }),
+    ...(y !== undefined && { y: y * down }),
+    ...(to && { to: [to[0] * across, to[1] * down] as const }),
+    ...(box && { box: [box[0] * across, box[1] * down, box[2] * across, box[3] * down] as const }),
+  };
 }

@@ -5,7 +5,13 @@ import { imagesOf, type Message } from "../core/message.ts";
 import { nameOf } from "../core/model-input.ts";
 import { rangeOf } from "../core/numbers.ts";
 import { playedWords } from "../envs/env.ts";
-import { numbers, type TokensRecord, type TrajectoryRecord, type TurnRecord } from "../run/trajectories.ts";
+import {
+  type MarkRecord,
+  numbers,
+  type TokensRecord,
+  type TrajectoryRecord,
+  type TurnRecord,
+} from "../run/trajectories.ts";
 import type { Sequence, Trajectory } from "./trajectory.ts";
 
 /** What training made of a sequence: arrays and positions are aligned to ids. */
@@ -90,6 +96,7 @@ function turnRecord(trajectory: Trajectory, index: number, context: RecordContex
     stopReason: turn.stopReason,
     actions: playedWords(info),
     ...(info.span && { actionSpan: info.span }),
+    ...(Array.isArray(info.marks) && { marks: info.marks as unknown as readonly MarkRecord[] }),
     parsed: info.parsed,
     wellFormed: info.wellFormed,
     valid: info.valid,

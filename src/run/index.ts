@@ -34,6 +34,7 @@ export { TensorBoardTracker } from "./trackers/tensorboard.ts";
 export type { Tracked, TrackedRun, TrackedValue, Tracker } from "./trackers/tracker.ts";
 export {
   type KeepReason,
+  type MarkRecord,
   type NumberRow,
   type RequestMessage,
   type RequestRecord,

@@ -59,6 +59,17 @@ export type RewardRecord = {
   readonly claims?: readonly { readonly span: readonly [number, number]; readonly right: boolean }[];
 };
 
+/** Where an action met the frame that was seen before it; lengths are fractions of its width and height. */
+export type MarkRecord = {
+  readonly action: string;
+  readonly x?: number;
+  readonly y?: number;
+  readonly to?: readonly [number, number];
+  readonly text?: string;
+  readonly element?: string;
+  readonly box?: readonly [number, number, number, number];
+};
+
 export type TurnRecord = {
   /** What was said to the agent before this reply; a frame stands in it as "<image>". */
   readonly observation: string;
@@ -72,6 +83,8 @@ export type TurnRecord = {
   readonly actions: readonly string[];
   /** Where the action stands in the reply, [start, end) in UTF-16 units. */
   readonly actionSpan?: readonly [number, number];
+  /** Where its actions met the frame: of worlds with a pointer. */
+  readonly marks?: readonly MarkRecord[];
   readonly parsed: boolean;
   readonly wellFormed: boolean;
   readonly valid: boolean;

@@ -12,7 +12,7 @@ import type { Failure } from "../run/failures.ts";
 import type { Manifest, RunStatus } from "../run/manifest.ts";
 import type { MetricInfo } from "../run/metrics.ts";
 import type { RunNotes } from "../run/notes.ts";
-import type { TokensRecord, TrajectoryRecord, TurnRecord } from "../run/trajectories.ts";
+import type { MarkRecord, TokensRecord, TrajectoryRecord, TurnRecord } from "../run/trajectories.ts";
 
 export type {
   Alarm,
@@ -20,6 +20,7 @@ export type {
   Json,
   JsonObject,
   Manifest,
+  MarkRecord,
   MetricInfo,
   RunNotes,
   TimeSpan,

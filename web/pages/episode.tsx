@@ -11,6 +11,7 @@ import { Commands } from "../notes.tsx";
 import { Actions, Advantage, Choice, Frame, Outcome, partsOf, Reply, Show } from "../parts.tsx";
 import { go, href, replace, setQuery } from "../route.ts";
 import { useInterval, useLoad, useMedia, useSource, wordsOf } from "../use.ts";
+import { Pointed } from "./click.tsx";
 
 const PLAY_MS = 600;
 
@@ -140,7 +141,9 @@ function FilmStrip({ run, route, reply }: RunPageProps & { reply: TrajectoryRepl
       )}
       <div class="strip">
         <div class="screen">
-          <Frame run={run} hash={pictureOf(now, drawn)} alt={`turn ${turn}`} class="large" />
+          <Pointed marks={now?.turn?.marks} from={shots[turn - 1]?.turn?.marks}>
+            <Frame run={run} hash={pictureOf(now, drawn)} alt={`turn ${turn}`} class="large" />
+          </Pointed>
           <div class="scrub">
             <button type="button" class="primary" onClick={play} aria-label={playing ? "Pause" : "Play"}>
               {playing ? "❚❚" : "▶"}

@@ -20,6 +20,18 @@ const options = z.strictObject({
     .describe("Folder of MiniWoB++'s pages, `html` of the package `miniwob`; without it, Python's is looked for."),
 });
 
+/** Tasks whose restart in an open page was compared with a fresh one, byte by byte and after random play; the others are loaded for every episode. */
+const IN_PLACE: ReadonlySet<string> = new Set([
+  "click-button",
+  "click-color",
+  "click-dialog",
+  "click-link",
+  "click-shape",
+  "click-tab",
+  "click-test",
+  "click-test-2",
+]);
+
 const isPages = (folder: string) => existsSync(join(folder, "core", "core.js")) && existsSync(join(folder, "miniwob"));
 let found: string | undefined;
 
@@ -86,6 +98,7 @@ export const miniwob = definePage({
       // The windows of the original, of which it shows the task's corner.
       window: task.startsWith("flight.") ? { width: 600, height: 800 } : { width: 500, height: 320 },
       words: ["hello", "1", "Ada"],
+      inPlace: IN_PLACE.has(task),
       timeoutMs: 30_000,
       reset: async (page: PageView, seed: number) => {
         await page.evaluate(startScript(task, seed, oracles));

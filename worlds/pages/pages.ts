@@ -36,6 +36,7 @@ export const pages = definePage({
       open: `/${page}.html`,
       viewport: { width: 320, height: 256 },
       theme: theme === "seed" ? (seed: number) => (seed % 3 === 2 ? "dark" : "light") : theme,
+      inPlace: true,
       words: ["ada", "hello", "yes please", "42"],
     };
   },

@@ -91,7 +91,10 @@ export async function launchBrowser(network: Network, heapMb: number): Promise<B
     return await chromium.launch({
       executablePath: path,
       chromiumSandbox: sandbox,
+      // A signal is the program's to handle; a browser whose program is gone ends by itself.
       handleSIGINT: false,
+      handleSIGTERM: false,
+      handleSIGHUP: false,
       args: [...QUIET, `--js-flags=--max-old-space-size=${heapMb}`, ...networkFlags(network)],
     });
   } catch (error) {

@@ -141,6 +141,47 @@ withBrowser("a page as a world", () => {
     expect([mark?.element, reward]).toEqual(['button "go"', 0.25]);
   });
 
+  test("a page that starts episodes in place is loaded once, is seeded anew, and is loaded again after it was left", async () => {
+    const html = `<!doctype html><body style="border-radius:9px;border:2px solid"><script>
+      let starts = 0;
+      globalThis.world = { start: (seed) => {
+        starts += 1;
+        document.body.replaceChildren(seed + " " + Math.random() + " " + Date.now(), document.createElement("input"));
+        setInterval(() => document.body.append("."), 70);
+      }, goal: () => "started " + starts, done: () => false };
+    </script>`;
+    const fresh = await pageWorld({ html });
+    const world = await pageWorld({ html, inPlace: true });
+    const play = async (one: World, seed: number) => {
+      await one.reset(seed);
+      const start = (await frame(one)).hash;
+      await one.act({ name: "click", payload: [200, 14] });
+      await one.act({ name: "type", payload: "Ada" });
+      return [start, (await frame(one)).hash];
+    };
+    const [first, second] = [await play(world, 1), await play(world, 2)];
+    expect(await world.task("brief", "image")).toBe("started 2");
+    expect(await play(world, 1)).toEqual(first);
+    expect(await play(fresh, 2)).toEqual(second);
+    expect(first[0]).not.toBe(second[0]);
+    // Another document at the same address, and the page itself somewhere else.
+    const other = await pageWorld({ html: html.replace("9px", "1px"), inPlace: true });
+    await other.reset(1);
+    expect(await other.task("brief", "image")).toBe("started 1");
+    await play(world, 3);
+    for (const step of ["location.hash = 'x'", "history.pushState(0, '', '/y')"]) {
+      const leaving = await pageWorld({
+        html: html.replace("<body", `<body onclick="${step}"`),
+        inPlace: true,
+      });
+      for (const seed of [1, 2]) {
+        await leaving.reset(seed);
+        expect(await leaving.task("brief", "image"), step).toBe("started 1");
+        await leaving.act({ name: "click", payload: [200, 14] });
+      }
+    }
+  }, 60_000);
+
   test("more worlds than tabs share them: whoever lost its tab plays its episode again", async () => {
     const worlds = await Promise.all(
       Array.from({ length: 6 }, () =>
@@ -158,6 +199,18 @@ withBrowser("a page as a world", () => {
     expect(browserPool({ hosts: [] }).tabs).toBeLessThanOrEqual(4);
     for (const world of worlds) await world.close?.();
   }, 120_000);
+
+  test("a world that is closed while it plays gives its tab back, and the browser ends when nobody needs it", async () => {
+    for (const world of open.splice(0)) await world.close?.();
+    const world = await pageWorld({ html: DEMO });
+    await world.reset(0);
+    const acting = Promise.resolve(world.act({ name: "wait", payload: "wait" }));
+    await world.close?.();
+    await acting.catch(() => undefined);
+    await expect((async () => world.observe("image"))()).rejects.toThrow(/closed/);
+    await expect.poll(() => browserPool({ hosts: [] }).tabs, { timeout: 10_000 }).toBe(0);
+    expect(await browserPool({ hosts: [] }).processIds()).toEqual([]);
+  }, 60_000);
 
   test("a browser that is killed costs the episodes that it showed, and the next gets another", async () => {
     const world = await pageWorld({ html: DEMO });

@@ -53,18 +53,23 @@ export class BrowserPool {
     return this.#sessions.size;
   }
 
-  /** Runs `body` with the owner's tab; `fresh`: it is another one than before, and empty. */
-  async use<T>(owner: object, body: (session: PageSession, fresh: boolean) => Promise<T>): Promise<T> {
+  /** Runs `body` with the owner's tab; `fresh`: it is another one than before. One in which `document` is open is taken first. */
+  async use<T>(
+    owner: object,
+    body: (session: PageSession, fresh: boolean) => Promise<T>,
+    document?: string,
+  ): Promise<T> {
     clearTimeout(this.#idle);
     this.#users += 1;
     let session: PageSession | undefined;
     try {
-      const taken = await this.#take(owner);
+      const taken = await this.#take(owner, document);
       session = taken.session;
       return await body(session, taken.fresh);
     } finally {
       this.#users -= 1;
       if (session !== undefined) this.#rest(session);
+      this.#endSoon();
     }
   }
 
@@ -79,6 +84,11 @@ export class BrowserPool {
   release(owner: object): void {
     this.#owners.delete(owner);
     this.#waiting.shift()?.();
+    this.#endSoon();
+  }
+
+  /** An open browser keeps the process alive, so one that nobody needs is ended. */
+  #endSoon(): void {
     clearTimeout(this.#idle);
     if (this.#isIdle) this.#idle = setTimeout(() => void (this.#isIdle && this.close()), IDLE_MS);
   }
@@ -110,13 +120,14 @@ export class BrowserPool {
     return processInfo.filter(({ type }) => type === "browser").map(({ id }) => id);
   }
 
-  async #take(owner: object): Promise<{ session: PageSession; fresh: boolean }> {
+  async #take(owner: object, document: string | undefined): Promise<{ session: PageSession; fresh: boolean }> {
     for (;;) {
       const own = this.#owners.get(owner);
       if (own !== undefined && own.dead === undefined && own.episodes < MAX_EPISODES) return hold(own, false);
       if (own !== undefined) this.#drop(own);
       const owned = new Set(this.#owners.values());
-      const free = [...this.#sessions].find((one) => !owned.has(one) && !one.busy && one.dead === undefined);
+      const unused = [...this.#sessions].filter((one) => !owned.has(one) && !one.busy && one.dead === undefined);
+      const free = unused.find((one) => document !== undefined && one.document === document) ?? unused[0];
       if (free !== undefined) return this.#give(free, owner);
       if (this.#sessions.size + this.#making < this.#maxTabs) return this.#give(await this.#make(), owner);
       const idle = [...this.#sessions].filter((one) => !one.busy).sort((a, b) => a.usedAt - b.usedAt)[0];

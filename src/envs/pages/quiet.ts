@@ -16,13 +16,17 @@ const SCRIPT = String.raw`
   };
 
   // Random numbers: sfc32, warmed up.
-  let [a, b, c, d] = [seedLow, seedHigh, 0x9e3779b9, 1];
+  let a, b, c, d;
   const next = () => {
     const t = (((a + b) | 0) + d) | 0;
     d = (d + 1) | 0; a = b ^ (b >>> 9); b = (c + (c << 3)) | 0; c = ((c << 21) | (c >>> 11)) + t | 0;
     return t >>> 0;
   };
-  for (let i = 0; i < 12; i++) next();
+  const sow = (low, high) => {
+    [a, b, c, d] = [low, high, 0x9e3779b9, 1];
+    for (let i = 0; i < 12; i++) next();
+  };
+  sow(seedLow, seedHigh);
   fix(Math, "random", () => (next() * 2097152 + (next() >>> 11)) / 9007199254740992);
   if (root.crypto) {
     const fill = (array) => {
@@ -217,14 +221,29 @@ const SCRIPT = String.raw`
       if (at.scrollLeft !== left || at.scrollTop !== top) return;
     }
   }
+  /** Another episode in the same document: as far as it is this script's business, everything is as it was after loading. */
+  function restart(low, high) {
+    shut();
+    timers.clear();
+    now = 0;
+    sow(low, high);
+    document.activeElement?.blur?.();
+    root.getSelection?.()?.removeAllRanges();
+    root.scrollTo(0, 0);
+    return true;
+  }
   Object.defineProperty(root, "__saccade", {
-    value: Object.freeze({ advance, painted, tree, hit, scroll, box: boxOf, text: () => String(root.getSelection?.() || "") || (() => { const on = document.activeElement; return on && "selectionStart" in on && on.selectionStart !== null ? on.value.slice(on.selectionStart, on.selectionEnd) : ""; })() }),
+    value: Object.freeze({ advance, painted, restart, tree, hit, scroll, box: boxOf, text: () => String(root.getSelection?.() || "") || (() => { const on = document.activeElement; return on && "selectionStart" in on && on.selectionStart !== null ? on.value.slice(on.selectionStart, on.selectionEnd) : ""; })() }),
   });
 `;
 
+/** A seed as the two words that the random numbers begin with. */
+export function seedWords(seed: number): [low: number, high: number] {
+  return [(seed % 0x1_0000_0000) | 0, Math.floor(seed / 0x1_0000_0000) | 0];
+}
+
 /** The script for an episode. */
 export function quietScript(seed: number): string {
-  const low = (seed % 0x1_0000_0000) | 0;
-  const high = Math.floor(seed / 0x1_0000_0000) | 0;
+  const [low, high] = seedWords(seed);
   return `((seedLow, seedHigh, start) => {${SCRIPT}})(${low}, ${high}, ${START_OF_TIME});`;
 }

@@ -5,11 +5,11 @@
  */
 import type { Browser, BrowserContext, CDPSession, Page, Route } from "playwright-core";
 import { EnvError, errorMessage } from "../../core/errors.ts";
-import type { Image } from "../../core/image.ts";
+import { Image } from "../../core/image.ts";
 import type { Json } from "../../core/json.ts";
 import { decodePng } from "../../images/png.ts";
 import type { Viewport } from "./actions.ts";
-import { quietScript } from "./quiet.ts";
+import { quietScript, seedWords } from "./quiet.ts";
 
 /** What answers a request; null: nobody does, "network": the network, where the world may use it. */
 export type Served = { readonly type: string; readonly body: string | Buffer } | "network" | null;
@@ -22,6 +22,8 @@ export type Opening = {
   readonly window: Viewport;
   readonly theme: "light" | "dark";
   readonly serve: Serve;
+  /** Names a document that starts episodes itself: where it is open already, it is not loaded again. */
+  readonly inPlace: string | undefined;
   /** How long the page may take for one thing. */
   readonly timeoutMs: number;
 };
@@ -41,7 +43,9 @@ export class PageSession {
   #dead: string | undefined;
   #timeoutMs = 20_000;
   #look = "";
-  #clip: Viewport | undefined;
+  #view: Viewport | undefined;
+  #document: string | undefined;
+  #requests = 0;
   /** Episodes that were opened here. */
   episodes = 0;
   busy = false;
@@ -90,6 +94,7 @@ export class PageSession {
 
   async #answer(route: Route): Promise<void> {
     this.#waiting += 1;
+    this.#requests += 1;
     try {
       const served = await this.#serve?.(new URL(route.request().url()));
       if (served === "network") await route.continue();
@@ -105,20 +110,27 @@ export class PageSession {
     }
   }
 
-  /** Starts an episode: nothing of the one before is left. */
-  async open({ url, seed, view, window, theme, serve, timeoutMs }: Opening): Promise<void> {
+  /** The document that is open and can start another episode. */
+  get document(): string | undefined {
+    return this.#document;
+  }
+
+  /** Starts an episode: nothing of the one before is left. True where the page was loaded, false where it starts again in place. */
+  async open({ url, seed, view, window, theme, serve, inPlace, timeoutMs }: Opening): Promise<boolean> {
     this.episodes += 1;
     this.#timeoutMs = timeoutMs;
     this.#serve = serve;
     const openMs = Math.max(timeoutMs, MIN_OPEN_MS);
-    await this.#within("open", openMs, async () => {
-      this.#clip = view.width === window.width && view.height === window.height ? undefined : view;
+    return this.#within("open", openMs, async () => {
+      this.#view = view;
       const look = `${window.width} ${window.height} ${theme}`;
       if (look !== this.#look) {
         await this.#page.setViewportSize(window);
         await this.#page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
         this.#look = look;
       }
+      if (inPlace !== undefined && this.#document === inPlace && (await this.#again(url, seed))) return false;
+      this.#document = undefined;
       const { origin } = new URL(url);
       const cdp = this.#cdp;
       const old = this.#script;
@@ -138,7 +150,19 @@ export class PageSession {
         cdp.send("Page.resetNavigationHistory").catch(() => undefined),
         this.pointer("mouseMoved", { x: -10, y: -10 }),
       ]);
+      this.#document = inPlace;
+      return true;
     });
+  }
+
+  /** The page's clock and random numbers begin anew; false where it is another page by now. */
+  async #again(url: string, seed: number): Promise<boolean> {
+    const expression = `location.href === ${JSON.stringify(url)} && __saccade.restart(${seedWords(seed).join(", ")})`;
+    const [{ result }] = await Promise.all([
+      this.#cdp.send("Runtime.evaluate", { expression, returnByValue: true }),
+      this.pointer("mouseMoved", { x: -10, y: -10 }),
+    ]);
+    return result.value === true;
   }
 
   /** Until the page has loaded, or half its time is over: one that keeps loading is played as it is. */
@@ -182,6 +206,11 @@ export class PageSession {
     }
   }
 
+  /** Requests that the page has made so far. */
+  get requests(): number {
+    return this.#requests;
+  }
+
   /** Waits until everything that the page shows has come. */
   async painted(): Promise<void> {
     await this.evaluate("__saccade.painted()");
@@ -198,15 +227,12 @@ export class PageSession {
   }
 
   async screenshot(): Promise<Image> {
-    const clip = this.#clip;
+    // The whole window: DevTools lays the page out anew for a part of it, which takes ten times as long as cutting it here.
     const { data } = await this.#within("be drawn", this.#timeoutMs, () =>
-      this.#cdp.send("Page.captureScreenshot", {
-        format: "png",
-        optimizeForSpeed: true,
-        ...(clip && { clip: { x: 0, y: 0, ...clip, scale: 1 } }),
-      }),
+      this.#cdp.send("Page.captureScreenshot", { format: "png", optimizeForSpeed: true }),
     );
-    return decodePng(Buffer.from(data, "base64"));
+    const frame = decodePng(Buffer.from(data, "base64"));
+    return this.#view === undefined ? frame : corner(frame, this.#view);
   }
 
   /** What fails or takes too long ends the tab. */
@@ -252,6 +278,16 @@ function startScript(episode: number): string {
   return `try { if (top === self && sessionStorage.getItem("saccade episode") !== "${episode}") {
     localStorage.clear(); sessionStorage.clear(); window.name = ""; sessionStorage.setItem("saccade episode", "${episode}");
   } } catch {}\n`;
+}
+
+/** What is shown of a window: its upper left corner. */
+function corner(frame: Image, { width, height }: Viewport): Image {
+  if (frame.width <= width && frame.height <= height) return frame;
+  const data = new Uint8Array(width * height * 3);
+  for (let y = 0; y < height; y++) {
+    data.set(frame.data.subarray(y * frame.width * 3, (y * frame.width + width) * 3), y * width * 3);
+  }
+  return new Image(width, height, data);
 }
 
 function lost(why: string): EnvError {

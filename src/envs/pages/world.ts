@@ -58,11 +58,14 @@ export class PageWorld implements World {
   readonly #grid: Grid;
   readonly #pool: BrowserPool;
   readonly #site: Serve | undefined;
+  /** Names the document of pages that start episodes in place. */
+  readonly #document: string | undefined;
   #seed: number | undefined;
   #played: Action[] = [];
   #score = 0;
   #success = false;
   #ended = false;
+  #closed = false;
   #clipboard = "";
   #goal = "";
   #frame: Image | undefined;
@@ -80,6 +83,8 @@ export class PageWorld implements World {
     ];
     const site = spec.url === undefined ? undefined : siteNetwork(spec.url, spec.allowNetwork === true);
     this.#site = site?.serve;
+    const source = spec.html === undefined ? `${spec.files} ${spec.open ?? "/"}` : spec.html;
+    this.#document = spec.inPlace === true && typeof source === "string" ? source : undefined;
     this.#pool = browserPool(site?.network ?? { hosts: [] });
   }
 
@@ -88,7 +93,7 @@ export class PageWorld implements World {
     this.#played = [];
     this.#goal = "";
     this.#ended = false;
-    await this.#pool.use(this, (session) => this.#start(session));
+    await this.#use((session) => this.#start(session));
   }
 
   async act(action: Action): Promise<Outcome> {
@@ -154,11 +159,18 @@ export class PageWorld implements World {
     this.#goal = "";
     this.#ended = false;
     this.#played = played;
-    await this.#pool.use(this, (session) => this.#restore(session));
+    await this.#use((session) => this.#restore(session));
   }
 
+  /** Whatever is under way comes to its end; nothing begins after it. */
   close(): void {
+    this.#closed = true;
     this.#pool.release(this);
+  }
+
+  #use<T>(body: (session: PageSession, fresh: boolean) => Promise<T>): Promise<T> {
+    if (this.#closed) throw new EnvError("This world was closed.");
+    return this.#pool.use(this, body, this.#document);
   }
 
   #checked(value: Json): Action {
@@ -174,10 +186,11 @@ export class PageWorld implements World {
   /** Runs with the episode's tab; where it is a new one, the episode is played again first. */
   #with<T>(body: (session: PageSession) => Promise<T>): Promise<T> {
     if (this.#seed === undefined) throw new EnvError("There is no episode yet; call reset(seed) or load(state) first.");
-    return this.#pool.use(this, async (session, fresh) => {
+    const played = async (session: PageSession, fresh: boolean) => {
       if (fresh) await this.#restore(session);
       return body(session);
-    });
+    };
+    return this.#use(played);
   }
 
   async #restore(session: PageSession): Promise<void> {
@@ -201,13 +214,15 @@ export class PageWorld implements World {
     const html = typeof spec.html === "function" ? await spec.html(seed) : spec.html;
     const serve = this.#site ?? (html === undefined ? serveFolder(spec.files ?? "") : serveHtml(html));
     const path = typeof spec.open === "function" ? spec.open(seed) : (spec.open ?? "/");
-    await session.open({
+    const { requests } = session;
+    const loaded = await session.open({
       url: spec.url ?? new URL(path, ORIGIN).href,
       seed,
       view: this.#view,
       window: spec.window ?? this.#view,
       theme: typeof spec.theme === "function" ? spec.theme(seed) : (spec.theme ?? "light"),
       serve,
+      inPlace: this.#document,
       timeoutMs: spec.timeoutMs ?? DEFAULT_TIMEOUT_MS,
     });
     const view = viewOf(session);
@@ -215,7 +230,8 @@ export class PageWorld implements World {
     else if (spec.url === undefined)
       await session.evaluate(`globalThis.world?.start?.(${seed}, ${JSON.stringify(this.#settings.options)})`);
     await session.advance(SETTLE_MS);
-    await session.painted();
+    // A page that goes on has all that it shows, unless it asked for more.
+    if (loaded || session.requests > requests) await session.painted();
     this.#goal = await this.#goalOf(session);
     await this.#judge(session);
     this.#ended = false;
@@ -293,15 +309,17 @@ export class PageWorld implements World {
   }
 
   async #press(session: PageSession, action: "click" | "double_click", at: { x: number; y: number }): Promise<Mark> {
+    // What is hit is asked before the page can react.
     const hit = session.evaluate(`__saccade.hit(${at.x}, ${at.y})`);
+    const [seen] = await Promise.all([hit, session.pointer("mouseMoved", at)]);
     const left = { button: "left", buttons: 1 };
     const clicks = action === "click" ? [1] : [1, 2];
     const events = clicks.flatMap((clickCount) => [
       session.pointer("mousePressed", at, { ...left, clickCount }),
       session.pointer("mouseReleased", at, { button: "left", clickCount }),
     ]);
-    const [, seen] = await Promise.all([session.pointer("mouseMoved", at), hit, ...events]);
-    return { action, ...this.#place(at), ...this.#hitOf(seen as Json) };
+    await Promise.all(events);
+    return { action, ...this.#place(at), ...this.#hitOf(seen) };
   }
 
   async #drag(session: PageSession, from: { x: number; y: number }, to: { x: number; y: number }): Promise<Mark> {

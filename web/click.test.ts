@@ -1,0 +1,77 @@
+/** Episodes on web pages, in the viewer: the click is drawn where it landed, on the element that it hit; what was typed is told; the pointer goes along. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { evaluateModel } from "../src/evaluate/index.ts";
+import "../src/index.ts";
+import { httpSource, startViewer, type Viewer } from "../src/viewer/index.ts";
+import { buildWeb, CHROMIUM, errorsOf, hasBrowser, openBrowser } from "./fixture/browser.ts";
+import { href } from "./route.ts";
+
+if (!hasBrowser && (process.env.SACCADE_REQUIRE ?? "").split(",").includes("browser")) {
+  test("a browser is there", () =>
+    expect.fail(`SACCADE_REQUIRE asks for a browser, and there is none at ${CHROMIUM}.`));
+}
+
+describe.skipIf(!hasBrowser)("an episode on a web page", () => {
+  let folder: string;
+  let browser: Browser;
+  let viewer: Viewer;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "saccade-click-"));
+    await evaluateModel({
+      model: "agent:oracle",
+      envs: ["pages/login"],
+      // Frames are wider and higher than the page: marks have to go with the page.
+      options: { variant: "hard", frameMultiple: 96 },
+      seeds: [1],
+      out: join(folder, "runs", "login"),
+    });
+    await buildWeb(join(folder, "web"));
+    viewer = await startViewer({ folder: join(folder, "runs"), webFolder: join(folder, "web") });
+    browser = await openBrowser();
+  }, 120_000);
+  afterAll(async () => {
+    await browser?.close();
+    await viewer?.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  test("draws the pointer and the element at their places, and says what was typed", async () => {
+    const source = httpSource(viewer.url.replace(/\/$/, ""));
+    const { rows } = await source.trajectories("login", {});
+    const { record } = await source.trajectory("login", rows[0]?.key ?? "");
+    const clicked = record.turns.findIndex(({ marks }) => marks?.[0]?.action === "click");
+    const typed = record.turns.findIndex(({ marks }) => marks?.[0]?.action === "type");
+    expect(Math.min(clicked, typed)).toBeGreaterThanOrEqual(0);
+    const [mark] = record.turns[clicked]?.marks ?? [];
+    const { x = -1, y = -1, box = [1, 1, 0, 0] } = mark ?? {};
+    // The page is 320 by 256 in a frame of 384 by 288, and its click hit what it names.
+    expect([x > box[0], x < box[0] + box[2], y > box[1], y < box[1] + box[3]]).toEqual([true, true, true, true]);
+    expect(box[0] + box[2]).toBeLessThanOrEqual(320 / 384);
+    const page = (turn: number) => viewer.url + href(["run", "login", "episode", rows[0]?.key ?? "", turn]);
+    const errors = await errorsOf(browser, page(clicked), async (view) => {
+      const image = await view.locator(".frame.large").boundingBox();
+      await view.waitForSelector(".marks .click");
+      const circle = await view.locator(".marks .click").first().boundingBox();
+      const hit = await view.locator(".marks .hit").first().boundingBox();
+      if (image === null || circle === null || hit === null) throw new Error("nothing is drawn");
+      // The frame fills the width of its box and stands in the middle of its height.
+      const [width, height] = [image.width, (image.width * 288) / 384];
+      const top = image.y + (image.height - height) / 2;
+      expect(circle.x + circle.width / 2).toBeCloseTo(image.x + x * width, -0.5);
+      expect(circle.y + circle.height / 2).toBeCloseTo(top + y * height, -0.5);
+      expect(hit.width).toBeGreaterThan(width * box[2] * 0.9);
+      expect(await view.locator(".marks .pointer").count()).toBe(1);
+      expect(await view.locator(".pointed-words").textContent()).toMatch(/^click on \w+/);
+      await view.goto(page(typed));
+      await view.waitForSelector(".pointed-words");
+      expect(await view.locator(".pointed-words").textContent()).toBe(
+        `type ${JSON.stringify(record.turns[typed]?.marks?.[0]?.text)}`,
+      );
+    });
+    expect(errors).toEqual([]);
+  }, 120_000);
+});
