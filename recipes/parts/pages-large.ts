@@ -40,7 +40,7 @@ export function largePages(
       processes: size === "8B" ? 8 : 1,
       packTokens: 8192,
       checkpointing: true,
-      ...(size === "8B" && { cacheBytes: 12 * 2 ** 30 }),
+      cacheBytes: 12 * 2 ** 30,
     },
     ...own,
   });
