@@ -15,6 +15,13 @@ import time
 import browsergym.core.env as env_module
 from browsergym.core.action.highlevel import HighLevelActionSet
 from browsergym.core.task import AbstractBrowserTask
+from playwright.sync_api import BrowserType
+
+launch = BrowserType.launch
+# Its window for chats is a browser, too, and takes no such setting.
+BrowserType.launch = lambda self, **given: launch(
+    self, **{"executable_path": os.environ["CHROMIUM"], "chromium_sandbox": False, **given}
+)
 
 
 class OurPage(AbstractBrowserTask):
@@ -56,7 +63,6 @@ def measure(name, seconds, **settings):
         task_kwargs=arguments,
         headless=True,
         action_mapping=actions.to_python_code,
-        pw_chromium_kwargs={"executable_path": os.environ["CHROMIUM"], "chromium_sandbox": False},
         **settings,
     )
     drawn = random.Random(0)

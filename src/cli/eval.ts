@@ -19,6 +19,9 @@ import { collect, EXIT, envOptions, wholeNumber } from "./common.ts";
 import { ENGINE_FLAG } from "./engine.ts";
 import { EvalProgress, episodeNote } from "./eval-progress.ts";
 
+/** The hosted tool may ask for several actions at once. */
+const COMPUTER_PROTOCOL = { name: "tool-call", form: "computer_use", maxActions: 8 };
+
 export type EvalFlags = {
   env: string[];
   tickets: string[];
@@ -42,6 +45,7 @@ export type EvalFlags = {
   price?: Price;
   baseUrl?: string;
   keyVariable?: string;
+  computerUse?: boolean;
   timeout: number;
   out?: string;
   json?: boolean;
@@ -75,6 +79,7 @@ export function evalCommand(): Command {
     .option("--price <in/out>", "per million tokens, for example 2.5/10; adds cost to the report", parsePrice)
     .option("--base-url <url>", "another address of a provider")
     .option("--key-variable <name>", "environment variable with the key of a url#name server")
+    .option("--computer-use", "of openai:name on web pages: act through the model's own computer tool")
     .option("--timeout <s>", "most seconds for one answer", positive("--timeout"), 600)
     .option(...ENGINE_FLAG)
     .option("--out <folder>", "run folder (default: one of its own for model and settings, under evals/)")
@@ -144,6 +149,8 @@ export function evaluationOptions(model: string, flags: EvalFlags): EvaluationOp
     ...plan.map((file) => ({ plan: file })),
     ...(records === undefined || only === undefined ? [] : [{ records, env: only }]),
   ];
+  if (flags.computerUse && protocol !== undefined)
+    throw new ConfigError("--computer-use brings its own protocol: leave --protocol out.");
   if (greedy && temperature !== undefined) throw new ConfigError("Choose one of --greedy and --temperature.");
   const sampled = greedy ? 0 : temperature;
   return {
@@ -153,6 +160,7 @@ export function evaluationOptions(model: string, flags: EvalFlags): EvaluationOp
     ...(sources.length > 0 && { sources }),
     options: {
       ...envOptions({ set, ...(protocol !== undefined && { protocol }) }),
+      ...(flags.computerUse && { protocol: COMPUTER_PROTOCOL }),
       ...(observation && { observation }),
       ...(finalGoal && { finalGoal }),
     },

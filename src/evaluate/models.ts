@@ -22,6 +22,7 @@ import { type AgentContext, tokenAgent } from "../rollout/agents.ts";
 import { builtinAgent } from "../rollout/builtin-agents.ts";
 import type { View } from "../rollout/trajectory-records.ts";
 import { ChatAgent, ChatClient, type ChatOptions, type ChatSettings, type MeteredAgent } from "./chat-agent.ts";
+import { withComputerTool } from "./computer-tool.ts";
 import { noUsage, sequenceUsage } from "./usage.ts";
 
 export type ModelSpec =
@@ -47,6 +48,8 @@ export type ModelOptions = Sampling &
     /** Environment variable that holds the key of a `url#name` server; absent: none is sent. */
     readonly keyVariable?: string;
     readonly environment?: Readonly<Record<string, string | undefined>>;
+    /** The model acts through its provider's computer tool; the environment speaks `computer_use`. */
+    readonly computerUse?: boolean;
     /** Who runs a folder; default: the embedded engine. */
     readonly engine?: EngineConfig;
   };
@@ -146,6 +149,7 @@ type Hosted = Pick<ChatOptions, "model" | "providerOptions"> & { readonly identi
 function serverModel({ url, name }: { url: string; name: string }, options: ModelOptions): Hosted {
   const { keyVariable, baseUrl, environment = process.env } = options;
   if (baseUrl !== undefined) throw new ConfigError("url#name has its address already: leave --base-url out.");
+  if (options.computerUse) throw new ConfigError("--computer-use is for openai:name, whose tool it is.");
   const apiKey = keyVariable === undefined ? undefined : environment[keyVariable];
   if (keyVariable !== undefined && !apiKey)
     throw new ConfigError(`Put the server's key into ${keyVariable}, or leave --key-variable out.`);
@@ -167,8 +171,16 @@ function providerModel({ provider, name }: { provider: Provider; name: string },
   if (apiKey === undefined)
     throw new ConfigError(`Put your key for ${provider} into the environment variable ${keys[0]}.`);
   const baseURL = options.baseUrl ?? urls.map((url) => environment[url]).find((url) => url);
-  const settings = { apiKey, fetch: stayHere, ...(baseURL !== undefined && { baseURL }) };
-  const identity = { provider, name, ...(baseURL !== undefined && { server: baseURL }) };
+  if (options.computerUse && provider !== "openai")
+    throw new ConfigError(`--computer-use is for OpenAI's models; ${provider}:${name} gets the same actions as text.`);
+  const send = options.computerUse ? withComputerTool(stayHere) : stayHere;
+  const settings = { apiKey, fetch: send, ...(baseURL !== undefined && { baseURL }) };
+  const identity = {
+    provider,
+    name,
+    ...(baseURL !== undefined && { server: baseURL }),
+    ...(options.computerUse && { tool: "computer" }),
+  };
   const make: Record<Provider, () => LanguageModel> = {
     openai: () => createOpenAI(settings).responses(name),
     anthropic: () => createAnthropic(settings)(name),
@@ -183,7 +195,7 @@ const stayHere: typeof fetch = (input, init) => fetch(input, { ...init, redirect
 
 async function openFolder(text: string, named: string, options: ModelOptions): Promise<EvalModel> {
   const { path, note } = await findModel(named);
-  for (const name of ["ratePerMinute", "baseUrl", "keyVariable"] as const) {
+  for (const name of ["ratePerMinute", "baseUrl", "keyVariable", "computerUse"] as const) {
     if (options[name] !== undefined)
       throw new ConfigError(`${name} is for hosted models; ${text} is a folder. Leave it out.`);
   }
