@@ -93,8 +93,8 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
 
   test("the list of runs shows success between floor and ceiling, searches, and leads to a comparison by keyboard", () =>
     visit(href([]), async (page) => {
-      expect(await page.locator(".run-row").count()).toBe(2);
-      expect(await text(page, ".run-row >> nth=0")).toMatch(/floor 0 %, random 11 %, ceiling 98 %/);
+      await expect.poll(() => page.locator(".run-row").count()).toBe(2);
+      await expect.poll(() => text(page, ".run-row >> nth=0")).toMatch(/floor 0 %, random 11 %, ceiling 98 %/);
       for (const key of ["x", "j", "x", "c"]) await page.keyboard.press(key);
       await page.waitForURL(/compare/);
       await settled(page);

@@ -23,7 +23,7 @@ export function recipesCommand(): Command {
       }
       const width = Math.max(...recipes.map(({ name }) => name.length)) + 2;
       for (const { name, teaches, hardware = "", time = "time not measured" } of recipes) {
-        const lines = [...wrapText(teaches, MAX_COLUMNS - width), `${hardware}, ${time}`];
+        const lines = [teaches, `${hardware}, ${time}`].flatMap((text) => wrapText(text, MAX_COLUMNS - width));
         for (const [index, line] of lines.entries())
           process.stdout.write(`${(index === 0 ? name : "").padEnd(width)}${line}\n`);
       }
