@@ -39,7 +39,13 @@ const SHARED = [
   "src/envs/{,protocols/,world-model/}*.test.ts",
   "worlds/**/*.test.ts",
 ];
-const common = { setupFiles: ["test/setup.ts"], testTimeout: 120_000, hookTimeout: 120_000 };
+const common = {
+  setupFiles: ["test/setup.ts"],
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
+  // What is waited for may come late on a busy machine.
+  expect: { poll: { timeout: 60_000 } },
+};
 
 export default defineConfig({
   test: {

@@ -97,8 +97,8 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       await expect.poll(() => text(page, ".run-row >> nth=0")).toMatch(/floor 0 %, random 11 %, ceiling 98 %/);
       for (const key of ["x", "j", "x", "c"]) await page.keyboard.press(key);
       await page.waitForURL(/compare/);
-      await settled(page);
-      expect(await page.locator(".chart").count()).toBeGreaterThan(4);
+      // The address is there before the page behind it.
+      await expect.poll(() => page.locator(".chart").count()).toBeGreaterThan(4);
       expect(await text(page, ".differences")).toContain("optimizer.learningRate");
       await page.goto(`${viewer.url}${href([])}`);
       await page.waitForSelector(".run-row");
@@ -146,8 +146,7 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
         for (const _ of names) await page.keyboard.press("x").then(() => page.keyboard.press("j"));
         await page.getByRole("button", { name: "Compare 7" }).click();
         await page.waitForURL(/compare/);
-        await settled(page);
-        expect(await shown()).toHaveLength(7);
+        await expect.poll(shown).toHaveLength(7);
       });
       expect(errors).toEqual([]);
     } finally {
