@@ -54,7 +54,7 @@ export const PRESETS = {
       deepstackIndexes: [0],
     },
   },
-  /** About 0.7 million: what the quickstart and the other small recipes train. */
+  /** About 0.8 million: what the quickstart and the other small recipes train. */
   quickstart: {
     vocab: 1024,
     text: {
