@@ -2,6 +2,7 @@
  * Images of every page, light, dark and on a phone: `npx jiti web/screenshots.ts <runs folder> [run [out [pages]]]` writes view-<page>-<light|dark|phone>.png,
  * by default into docs/images. Those in the docs are of the quickstart's runs.
  */
+import "../worlds/register.ts";
 import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -120,7 +120,7 @@ describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 },
     await visit(href(["run", RUN, "sight"]), async (page) => {
       expect(await text(page, ".verdict")).toContain("all the same");
       expect(await page.locator(".heat tbody tr").count()).toBe(3);
-      expect(await text(page, ".list-head")).toContain("looked past the picture");
+      expect(await text(page, ".list-head")).toContain("looked past the image");
     });
     await visit(href(["run", RUN, "timeline"]), async (page) => {
       const lanes = await page.locator(".lane-name").allInnerTexts();

@@ -142,7 +142,7 @@ function FilmStrip({ run, route, reply }: RunPageProps & { reply: TrajectoryRepl
       <div class="strip">
         <div class="screen">
           <Pointed marks={now?.turn?.marks} from={shots[turn - 1]?.turn?.marks}>
-            <Frame run={run} hash={pictureOf(now, drawn)} alt={`turn ${turn}`} class="large" />
+            <Frame run={run} hash={imageOf(now, drawn)} alt={`turn ${turn}`} class="large" />
           </Pointed>
           <div class="scrub">
             <button type="button" class="primary" onClick={play} aria-label={playing ? "Pause" : "Play"}>
@@ -289,7 +289,7 @@ function shotsOf({ turns, final }: TrajectoryReply["record"]): ShotData[] {
   return shots.length > 0 ? shots : [{ key: 0, frames: [], modelFrames: [], observation: "No turn was played." }];
 }
 
-function pictureOf(shot: ShotData | undefined, drawn: "model" | "env"): string | undefined {
+function imageOf(shot: ShotData | undefined, drawn: "model" | "env"): string | undefined {
   return (drawn === "env" ? shot?.frames : shot?.modelFrames)?.at(0);
 }
 
@@ -353,7 +353,7 @@ function Shot(props: {
         onClick={props.choose}
         aria-label={turn ? `Turn ${index}` : "end, after the last turn"}
       >
-        <Frame run={run} hash={pictureOf(shot, drawn)} alt="" class="medium" />
+        <Frame run={run} hash={imageOf(shot, drawn)} alt="" class="medium" />
         <span class="turn-number">{turn ? index : "end"}</span>
       </button>
       <div class="said">

@@ -41,7 +41,7 @@ function Sight({ run, overview, route, sight }: RunPageProps & { sight: SightRep
             ? "No frame hashes were compared: tokens are not logged."
             : frames.mismatched === 0
               ? `${count(frames.checked, "frame")} compared between render, sampling and training: all the same.`
-              : `${frames.mismatched} of ${count(frames.checked, "frame")} are not the same picture at render, sampling and training.`}
+              : `${frames.mismatched} of ${count(frames.checked, "frame")} are not the same image at render, sampling and training.`}
         </p>
       </div>
       {gaps.length > 0 && (
@@ -105,7 +105,7 @@ function Sight({ run, overview, route, sight }: RunPageProps & { sight: SightRep
 
 function headline(tab: "probed" | "mismatched", probed: number, blind: number): string {
   if (tab === "mismatched") return "Episodes with frames that differ";
-  return probed === 0 ? "Which episodes looked" : `${count(blind, "probed episode")} looked past the picture`;
+  return probed === 0 ? "Which episodes looked" : `${count(blind, "probed episode")} looked past the image`;
 }
 
 function noteOf(one: { looked?: number | undefined; row: { frames: { mismatched: number } } } | undefined): string {

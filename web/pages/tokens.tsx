@@ -346,7 +346,7 @@ function summary(tokens: readonly Token[]): string {
   const sampled = tokens.filter(({ kind }) => kind === "s");
   const clipped = sampled.filter((token) => token.clipped).length;
   const images = new Set(tokens.map(({ image }) => image)).size - 1;
-  return `${tokens.length} tokens, ${sampled.length} sampled, ${Math.max(0, images)} pictures, ${clipped} clipped`;
+  return `${tokens.length} tokens, ${sampled.length} sampled, ${Math.max(0, images)} images, ${clipped} clipped`;
 }
 
 function nextWorst(worst: readonly Token[], chosen: number): number {
