@@ -3,6 +3,7 @@
  * Keys typed into a field belong to the field, except Escape, which leaves it.
  */
 import { useEffect, useRef } from "preact/hooks";
+import { isDrawn } from "./route.ts";
 
 export type Binding = {
   /** As in `KeyboardEvent.key`; several mean the same. */
@@ -29,7 +30,8 @@ export function useKeys(title: string, bindings: readonly Binding[]): void {
 
 export function listenToKeys(): void {
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    // A page that is about to go would lead back to where it was.
+    if (event.ctrlKey || event.metaKey || event.altKey || !isDrawn()) return;
     const target = event.target instanceof HTMLElement ? event.target : document.body;
     if (target.matches("input:not([type=range]):not([type=checkbox]), textarea, select")) {
       if (event.key === "Escape") target.blur();

@@ -38,8 +38,17 @@ export function setQuery(changes: Readonly<Record<string, QueryValue>>): void {
   replace(href(path, { ...now, ...changes }));
 }
 
+/** The address that the page on the screen was drawn for. */
+let drawn = "";
+
+/** Whether the page on the screen is that of the address. For a moment after a link was followed it is still the one before. */
+export function isDrawn(): boolean {
+  return drawn === location.hash;
+}
+
 export function useRoute(): Route {
   const [hash, setHash] = useState(location.hash);
+  drawn = hash;
   useEffect(() => {
     const onChange = () => setHash(location.hash);
     addEventListener("hashchange", onChange);
