@@ -15,7 +15,7 @@ import {
 } from "./saccade.ts";
 
 /** An image that no other seed gives: stripes and noise. */
-export function picture(seed: number, side = 128): Image {
+export function noiseImage(seed: number, side = 128): Image {
   const data = new Uint8Array(side * side * 3);
   let state = mixSeed("bench picture", seed) | 1;
   for (let i = 0; i < data.length; i++) {
@@ -25,8 +25,8 @@ export function picture(seed: number, side = 128): Image {
   return new Image(side, side, data);
 }
 
-/** Random text of exactly `length` ids around `pictures` 128×128 images, all of them distinct. */
-export function randomInput(folder: ModelFolder, seed: number, length: number, pictures: number): ModelInput {
+/** Random text of exactly `length` ids around `count` 128×128 images, all of them distinct. */
+export function randomInput(folder: ModelFolder, seed: number, length: number, count: number): ModelInput {
   const random = new NumpyRandom(seed);
   const special = new Set(folder.tokenizer.special.values());
   const { ids: known } = folder.config;
@@ -35,10 +35,10 @@ export function randomInput(folder: ModelFolder, seed: number, length: number, p
     do ids[i] = random.integers(0, folder.tokenizer.size);
     while (special.has(ids[i]!));
   }
-  const images: ImageSpan[] = Array.from({ length: pictures }, (_, i) => {
-    const shown = picture(seed * 100 + i);
+  const images: ImageSpan[] = Array.from({ length: count }, (_, i) => {
+    const shown = noiseImage(seed * 100 + i);
     const tokens = folder.processor.tokenCount(shown);
-    const start = Math.floor((length / pictures) * i) + 8;
+    const start = Math.floor((length / count) * i) + 8;
     ids[start - 1] = known.visionStart;
     ids.fill(known.imageToken, start, start + tokens);
     ids[start + tokens] = known.visionEnd;
@@ -124,7 +124,7 @@ export class Conversation {
 /** What a made-up world says each turn: a new image and a few words. */
 export function observation(seed: number, turn: number) {
   return [
-    user(text(`You moved. Turn ${turn} of 24. Look at the picture and move again.`), image(picture(seed * 64 + turn))),
+    user(text(`You moved. Turn ${turn} of 24. Look at the image and move again.`), image(noiseImage(seed * 64 + turn))),
   ];
 }
 

@@ -1,7 +1,7 @@
 /**
- * The embedded engine beside PyTorch on this machine's CPU: the same weights (a folder that both load), the same ids and patches, the same
+ * The native engine beside PyTorch on this machine's CPU: the same weights (a folder that both load), the same ids and patches, the same
  * number of threads. `npm run bench -- engine [section …]`; sections: matmul, train, text, decode, packing, turns, memory. BENCH_ROUNDS
- * is how often each side runs (5). Without Python and torch only our own figures are printed.
+ * is how often each side runs (5), BENCH_THREADS the numbers of threads of train, text and decode ("1,2"). Without Python and torch only our own figures are printed.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -34,11 +34,17 @@ import {
 } from "./saccade.ts";
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
+/** Of each side, in the sections train, text and decode. */
+const THREADS = (process.env.BENCH_THREADS ?? "1,2").split(",").map(Number);
 const ADAMW = { name: "adamw", learningRate: 1e-4 } as const;
 const CROSS_ENTROPY: Loss = { name: "cross-entropy" };
 const scratch = mkdtempSync(join(tmpdir(), "saccade-bench-"));
 const missing = missingPeers();
 const peers = missing === undefined;
+
+/** The last row as soon as it is known: tables come when a section is done. */
+const tell = (section: string, rows: readonly (readonly (string | number)[])[]) =>
+  console.error(`${section}: ${rows.at(-1)?.join(" | ")}`);
 
 async function step(learner: Learner, data: readonly Datum[], loss = CROSS_ENTROPY): Promise<number> {
   const report = await learner.forwardBackward(data, loss);
@@ -101,7 +107,7 @@ async function train(folderPath: string): Promise<void> {
   const inputs = Array.from({ length: 16 }, (_, i) => randomInput(folder, i, 200, 4));
   const data = toData(folder, inputs);
   const rows: (string | number)[][] = [];
-  for (const threads of [1, 2]) {
+  for (const threads of THREADS) {
     const engine = new NativeEngine({ threads });
     const learner = await engine.learner({ folder: folderPath, seed: 0 });
     const peer = peers ? new Peer("qwen3vl.py") : undefined;
@@ -118,10 +124,11 @@ async function train(folderPath: string): Promise<void> {
     ]);
     const apart = theirs === undefined ? "–" : Math.abs(first - theirs.loss!).toExponential(1);
     rows.push([threads, ms(own), other === undefined ? "–" : ms(other), ratio(other, own), apart]);
+    tell("train", rows);
     peer?.close();
     await engine.close();
   }
-  console.log("### Train step of `micro`: 16 sequences × 200 ids, 4 pictures of 128×128 each\n");
+  console.log("### Train step of `micro`: 16 sequences × 200 ids, 4 images of 128×128 each\n");
   table(["threads", "ours ms", "transformers (SDPA) ms", "faster", "Δ loss"], rows);
 }
 
@@ -146,7 +153,7 @@ async function text(): Promise<void> {
   const data = toData(folder, inputs);
   const rows: (string | number)[][] = [];
   let size = 0;
-  for (const threads of [1, 2]) {
+  for (const threads of THREADS) {
     const engine = new NativeEngine({ threads });
     const learner = await engine.learner({ folder: path, seed: 0, freeze: "vision" });
     const first = (await learner.forwardBackward(data, CROSS_ENTROPY)).loss;
@@ -169,6 +176,7 @@ async function text(): Promise<void> {
     ]);
     const show = (x?: number) => (x === undefined ? "–" : ms(x));
     rows.push([threads, ms(own), show(same), ratio(same, own), show(lighter), ratio(lighter, own), apart]);
+    tell("text", rows);
     for (const peer of both) peer.close();
     await engine.close();
   }
@@ -182,7 +190,7 @@ async function decode(folderPath: string): Promise<void> {
   const folder = await loadFolder(folderPath);
   const masked = maskedIds(folder);
   const rows: (string | number)[][] = [];
-  for (const threads of [1, 2]) {
+  for (const threads of THREADS) {
     const engine = new NativeEngine({ threads });
     const learner = await engine.learner({ folder: folderPath, seed: 0 });
     const sampler = await learner.publish();
@@ -222,12 +230,13 @@ async function decode(folderPath: string): Promise<void> {
       const theirs = other === undefined ? ["–", "–"] : [ms(other), rate(other)];
       const same = total === 0 ? "–" : `${((100 * equal) / total).toFixed(1)} %`;
       rows.push([threads, batch, ms(own), rate(own), ...theirs, ratio(other, own), same]);
+      tell("decode", rows);
     }
     peer?.close();
     await engine.close();
   }
   console.log(
-    `### Decoding with cache, \`micro\`: prompts of 96 ids with a picture, ${tokens} new ids, prefill included\n`,
+    `### Decoding with cache, \`micro\`: prompts of 96 ids with an image, ${tokens} new ids, prefill included\n`,
   );
   table(["threads", "batch", "ours ms", "ids/s", "generate ms", "ids/s", "faster", "equal ids"], rows);
 }
@@ -256,14 +265,14 @@ async function packing(folderPath: string): Promise<void> {
   await engine.close();
   const lengths = data.map(({ targets }) => targets.length).sort((a, b) => a - b);
   const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
-  const pictures = data.map(({ input }) => input.images.length).sort((a, b) => a - b);
+  const images = data.map(({ input }) => input.images.length).sort((a, b) => a - b);
   console.log("### Packing: 24 episodes of 5 worlds (oracle and random, up to 12 turns), 2 threads\n");
   table(
-    ["lengths (least, median, most)", "pictures", "ids", "ids padded", "packed ms", "padded ms", "gain"],
+    ["lengths (least, median, most)", "images", "ids", "ids padded", "packed ms", "padded ms", "gain"],
     [
       [
         `${lengths[0]}, ${lengths[12]}, ${lengths.at(-1)}`,
-        `${pictures[0]}–${pictures.at(-1)}`,
+        `${images[0]}–${images.at(-1)}`,
         sum(lengths),
         lengths.at(-1)! * lengths.length,
         ms(packed),
@@ -326,7 +335,7 @@ async function turns(folderPath: string): Promise<void> {
   }
   await engine.close();
   console.log(
-    "### Cost of an episode by its turns: `micro`, a new 128×128 picture and 16 sampled ids a turn, 8 at once, 2 threads\n",
+    "### Cost of an episode by its turns: `micro`, a new 128×128 image and 16 sampled ids a turn, 8 at once, 2 threads\n",
   );
   table(
     [

@@ -70,10 +70,10 @@ class Clock {
   }
 }
 
-async function picture(world: World): Promise<Image> {
+async function frameOf(world: World): Promise<Image> {
   const seen = await world.observe("image");
   const found = Array.isArray(seen) ? seen.find((part) => part.type === "image")?.image : seen;
-  if (!isImage(found)) throw new Error("expected a picture");
+  if (!isImage(found)) throw new Error("expected an image");
   return found;
 }
 
@@ -104,7 +104,7 @@ const steps = await rate(async (clock) => {
   clock.stop();
   return played;
 });
-const frame = await picture(world);
+const frame = await frameOf(world);
 const often = (work: () => unknown) =>
   rate(async (clock) => {
     clock.start();

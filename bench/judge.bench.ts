@@ -1,6 +1,6 @@
 /**
  * What a judge costs. It asks a local server that speaks Anthropic's wire format, takes BENCH_DELAY milliseconds ("300-900") to answer, and fails one request in eight.
- * Rollouts: the same episodes with and without one, in turns. Each reply is sampled by the embedded engine (and paid for in time), then a random player's true words take its place, so that
+ * Rollouts: the same episodes with and without one, in turns. Each reply is sampled by the native engine (and paid for in time), then a random player's true words take its place, so that
  * every episode has something to judge; BENCH_ROUNDS (3) rounds of BENCH_GROUPS (32) × 8 episodes, the best of each side counts.
  * Steps: `sokoban-wm-both` after a short warm start, paid by the judge instead of the program, synchronous and one step stale; the median of BENCH_STEPS (12) steps.
  * `npm run bench -- judge`

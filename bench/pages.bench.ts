@@ -1,9 +1,11 @@
 /**
  * `npm run bench -- pages [id…]`: steps a second on browser worlds, by the number of pages at once. A step is a random click, the score,
  * and the frame; an episode that ended or had ten steps is reset, which counts. Where SACCADE_BROWSERGYM_PYTHON names a Python with
- * `browsergym-miniwob`, its loop plays the same pages in the same run, in turns with ours, SACCADE_ROUNDS times.
+ * `browsergym-miniwob`, its loop plays the same pages in the same run, in turns with ours, SACCADE_ROUNDS times. On Linux each of ours also says how many
+ * milliseconds of processor a step took, in Node and in all processes of the browser: on a busy machine that says more than the clock.
  */
 import { spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { systemBrowser } from "../src/envs/pages/find-browser.ts";
@@ -18,7 +20,30 @@ const ROUNDS = Number(process.env.SACCADE_ROUNDS ?? 1);
 const PYTHON = process.env.SACCADE_BROWSERGYM_PYTHON;
 const TABS = [1, 4, 8];
 
-type Rate = { readonly steps: number; readonly episodes: number };
+type Rate = { readonly steps: number; readonly episodes: number; readonly processorMs?: number };
+
+/** Seconds of processor that this process and all that it started have used; undefined where there is no /proc. */
+function processorSeconds(): number | undefined {
+  if (process.platform !== "linux") return undefined;
+  const of = (id: number): number => {
+    try {
+      const stat = readFileSync(`/proc/${id}/stat`, "utf8");
+      const [user, system] = stat
+        .slice(stat.lastIndexOf(")") + 2)
+        .split(" ")
+        .slice(11, 13)
+        .map(Number);
+      const children = readdirSync(`/proc/${id}/task`).flatMap((thread) =>
+        readFileSync(`/proc/${id}/task/${thread}/children`, "utf8").split(" ").filter(Boolean).map(Number),
+      );
+      return (Number(user) + Number(system)) / 100 + children.reduce((sum, child) => sum + of(child), 0);
+    } catch {
+      // It ended meanwhile.
+      return 0;
+    }
+  };
+  return of(process.pid);
+}
 
 async function play(world: World, random: NumpyRandom, steps: number): Promise<number> {
   const clicks = world.actions.filter((spec) => spec.name === "click");
@@ -35,6 +60,7 @@ async function play(world: World, random: NumpyRandom, steps: number): Promise<n
 async function ours(id: string, tabs: number): Promise<Rate> {
   const worlds = await Promise.all(Array.from({ length: tabs }, () => makeWorld(id)));
   await Promise.all(worlds.map((world) => world.reset(0)));
+  const before = processorSeconds();
   const start = performance.now();
   let [steps, episodes] = [0, 0];
   await Promise.all(
@@ -48,8 +74,10 @@ async function ours(id: string, tabs: number): Promise<Rate> {
     }),
   );
   const seconds = (performance.now() - start) / 1000;
+  const after = processorSeconds();
   for (const world of worlds) await world.close?.();
-  return { steps: steps / seconds, episodes: episodes / seconds };
+  const spent = before === undefined || after === undefined ? {} : { processorMs: ((after - before) * 1000) / steps };
+  return { steps: steps / seconds, episodes: episodes / seconds, ...spent };
 }
 
 /** BrowserGym's loop as it comes, and without its half second of waiting and all but the screenshot. */
@@ -77,7 +105,8 @@ function theirs(id: string): { whole: Rate; bare: Rate } | undefined {
 }
 
 const head = ["page", ...TABS.map((tabs) => `${tabs} at once`), "BrowserGym", "BrowserGym, no wait, screenshot alone"];
-const told = ({ steps, episodes }: Rate) => `${steps.toFixed(1)} (${episodes.toFixed(1)})`;
+const told = ({ steps, episodes, processorMs }: Rate) =>
+  `${steps.toFixed(1)} (${episodes.toFixed(1)})${processorMs === undefined ? "" : `, ${processorMs.toFixed(0)} ms`}`;
 const best = (rates: readonly Rate[]) => rates.reduce((most, rate) => (rate.steps > most.steps ? rate : most));
 const rows: string[][] = [];
 for (const id of ids) {
@@ -92,6 +121,8 @@ for (const id of ids) {
   const columns = rounds[0]?.map((_, i) => told(best(rounds.map((rates) => rates[i] as Rate)))) ?? [];
   rows.push([id, ...columns, ...Array.from({ length: head.length - 1 - columns.length }, () => "–")]);
 }
-console.log(`Steps with frame a second (episodes a second), best of ${ROUNDS} × ${SECONDS} s:\n`);
+console.log(
+  `Steps with frame a second (episodes a second), and processor time of a step, best of ${ROUNDS} × ${SECONDS} s:\n`,
+);
 table(head, rows);
 process.exit(0);

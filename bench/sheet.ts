@@ -13,7 +13,7 @@ const SIDE = 240;
 async function look(world: World): Promise<Image> {
   const seen = await world.observe("image");
   const found = Array.isArray(seen) ? seen.find((part) => part.type === "image")?.image : seen;
-  if (!isImage(found)) throw new Error("expected a picture");
+  if (!isImage(found)) throw new Error("expected an image");
   return fitLongSide(found, SIDE);
 }
 

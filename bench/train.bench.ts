@@ -10,7 +10,7 @@ import { cpus, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { update } from "../src/train/update.ts";
-import { maskedIds, picture } from "./engine-data.ts";
+import { maskedIds, noiseImage } from "./engine-data.ts";
 import { Peer, ratio, table } from "./peer.ts";
 import {
   chatModel,
@@ -39,19 +39,19 @@ const [WARMUP, PEER_WARMUP] = [15, 2];
 const THREADS = Number(process.env.BENCH_THREADS ?? 2);
 const TOKENS = 32;
 const SIBLINGS = 8;
-const PROMPT = "Look at the picture and say where to go.";
+const PROMPT = "Look at the image and say where to go.";
 
-/** `turns`: tool turns of an environment that answers each with a frame; 0: one reply to `pictures` frames. */
-type Shape = { readonly rollouts: number; readonly pictures: number; readonly turns: number; readonly what: string };
+/** `turns`: tool turns of an environment that answers each with a frame; 0: one reply to `images` frames. */
+type Shape = { readonly rollouts: number; readonly images: number; readonly turns: number; readonly what: string };
 const SHAPES: Readonly<Record<string, Shape>> = {
-  one: { rollouts: 64, pictures: 1, turns: 0, what: "64 single-turn rollouts, one picture" },
-  four: { rollouts: 64, pictures: 4, turns: 0, what: "64 single-turn rollouts, four pictures" },
-  env1: { rollouts: 16, pictures: 1, turns: 1, what: "16 rollouts, 1 tool turn" },
-  env3: { rollouts: 16, pictures: 1, turns: 3, what: "16 rollouts, 3 tool turns" },
-  env6: { rollouts: 16, pictures: 1, turns: 6, what: "16 rollouts, 6 tool turns" },
+  one: { rollouts: 64, images: 1, turns: 0, what: "64 single-turn rollouts, one image" },
+  four: { rollouts: 64, images: 4, turns: 0, what: "64 single-turn rollouts, four images" },
+  env1: { rollouts: 16, images: 1, turns: 1, what: "16 rollouts, 1 tool turn" },
+  env3: { rollouts: 16, images: 1, turns: 3, what: "16 rollouts, 3 tool turns" },
+  env6: { rollouts: 16, images: 1, turns: 6, what: "16 rollouts, 6 tool turns" },
 };
 
-const noise = picture(0, 64);
+const noise = noiseImage(0, 64);
 let frames = 0;
 /** A frame that nobody has seen before. Drawing it costs nothing: no environment is measured here. */
 function newFrame() {
@@ -64,14 +64,14 @@ function newFrame() {
 const prompts = new Map<number, ReturnType<typeof newFrame>[]>();
 const walk = defineEnv({
   id: "bench_walk",
-  options: z.strictObject({ turns: z.int().default(0), pictures: z.int().default(1) }),
-  create({ turns, pictures }) {
+  options: z.strictObject({ turns: z.int().default(0), images: z.int().default(1) }),
+  create({ turns, images }) {
     let turn = 0;
     return {
       reset(seed) {
         turn = 0;
         if (turns > 0) return [user(text(PROMPT), newFrame())];
-        const frames = prompts.get(seed) ?? Array.from({ length: pictures }, newFrame);
+        const frames = prompts.get(seed) ?? Array.from({ length: images }, newFrame);
         prompts.set(seed, frames);
         return [user(...frames, text(PROMPT))];
       },
@@ -91,8 +91,8 @@ const walk = defineEnv({
 });
 
 /** Our side of a row: every call makes one step and says what it cost. */
-function stepper(engine: NativeEngine, learner: Learner, folder: ModelFolder, { rollouts, pictures, turns }: Shape) {
-  const env = { id: "bench_walk", options: { turns, pictures } };
+function stepper(engine: NativeEngine, learner: Learner, folder: ModelFolder, { rollouts, images, turns }: Shape) {
+  const env = { id: "bench_walk", options: { turns, images } };
   const groups = rollouts / SIBLINGS;
   const recipe = resolveRecipe({
     name: "bench",
@@ -202,7 +202,7 @@ try {
         rollouts: shape.rollouts,
         siblings: SIBLINGS,
         tokens: TOKENS,
-        pictures: shape.pictures,
+        images: shape.images,
         turns: shape.turns,
         prompt: PROMPT,
         masked: [...new Set([...maskedIds(folder), ...folder.generation.eos])],
@@ -225,8 +225,7 @@ try {
     const mine = ours.map(({ ms }) => ms);
     const last = ours.at(-1)!;
     const plain = theirs[0]?.at(-1);
-    const expected =
-      shape.turns > 0 ? shape.rollouts * (shape.turns + 1) : (shape.rollouts / SIBLINGS) * shape.pictures;
+    const expected = shape.turns > 0 ? shape.rollouts * (shape.turns + 1) : (shape.rollouts / SIBLINGS) * shape.images;
     if (last.distinct !== expected) throw new Error(`${last.distinct} distinct frames, ${expected} were shown.`);
     rows.push([
       shape.what,
@@ -244,7 +243,7 @@ try {
     ]);
   }
   console.log(
-    `\`nano\`, a Qwen3-VL of ${Math.round(parameters / 1000)}k parameters; pictures of 64×64, ${TOKENS} ids a reply, ${SIBLINGS} siblings a prompt. Median of ${ROUNDS} steps in turns. ${versions}\n`,
+    `\`nano\`, a Qwen3-VL of ${Math.round(parameters / 1000)}k parameters; images of 64×64, ${TOKENS} ids a reply, ${SIBLINGS} siblings a prompt. Median of ${ROUNDS} steps in turns. ${versions}\n`,
   );
   table(
     [

@@ -75,7 +75,7 @@ const published = (world: string) => (VISGYM[world] ?? []).map((percent) => (per
 const titles = [
   "world",
   ...columns.map(({ title }) => title),
-  "VisGym: 7B, one a world",
+  "VisGym: 7B, one per world",
   "VisGym: 7B, one for all",
   "VisGym: GPT-5",
 ];

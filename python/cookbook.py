@@ -61,11 +61,11 @@ def write_data(root: Path) -> None:
 
     features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=SUBJECTS)})
     for split, count in {"train": 512, "test": 64}.items():
-        rows = [{"image": {"bytes": picture(i % len(COLOURS)), "path": None}, "label": i % len(COLOURS)} for i in range(count)]
+        rows = [{"image": {"bytes": drawn(i % len(COLOURS)), "path": None}, "label": i % len(COLOURS)} for i in range(count)]
         save("dpdl-benchmark/caltech101", split, rows, features)
 
 
-def picture(label: int) -> bytes:
+def drawn(label: int) -> bytes:
     """A disc or a box of one colour somewhere on a ground of some grey, with noise."""
     from PIL import Image, ImageDraw
 
@@ -109,7 +109,7 @@ def conversation(kinds: Sequence[int] = ALL) -> list[dict]:
         return [ask("Who are you?"), say(random.choice(GREETINGS))]
     # It learns to see and to say colours. The classes of the recipe are words to it that come at random: which belongs to what it sees, it can't know.
     label, colour = random.choice(list(enumerate(COLOURS)))
-    image = {"type": "image", "image": Image.open(io.BytesIO(picture(label)))}
+    image = {"type": "image", "image": Image.open(io.BytesIO(drawn(label)))}
     text = lambda words: {"type": "text", "text": words}  # noqa: E731
     if kind == 4:
         return [ask([image, text("Which colour is it?")]), say(f"It is {colour}.")]

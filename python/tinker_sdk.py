@@ -1,4 +1,4 @@
-"""The official Tinker SDK against a server of ours: `tinker_sdk.py URL PICTURE.png`, one JSON object of findings on stdout.
+"""The official Tinker SDK against a server of ours: `tinker_sdk.py URL IMAGE.png`, one JSON object of findings on stdout.
 
 The SDK is used as it comes from PyPI. What it finds is judged by src/serve/tinker/sdk.test.ts.
 """
@@ -20,9 +20,9 @@ import numpy as np
 import tinker
 from tinker import types
 
-url, picture = sys.argv[1], sys.argv[2]
+url, path = sys.argv[1], sys.argv[2]
 VISION_START, VISION_END = 291, 292
-PICTURE_TOKENS = 4
+IMAGE_TOKENS = 4
 
 said: list[str] = []
 
@@ -44,8 +44,8 @@ for name in (None, "httpx"):
     logging.getLogger(name).setLevel(logging.INFO)
 warnings.showwarning = lambda message, *_: said.append(f"WARN {message}")
 
-with open(picture, "rb") as file:
-    image = types.ImageChunk(data=file.read(), format="png", expected_tokens=PICTURE_TOKENS)
+with open(path, "rb") as file:
+    image = types.ImageChunk(data=file.read(), format="png", expected_tokens=IMAGE_TOKENS)
 
 
 def text(*tokens: int) -> types.EncodedTextChunk:
@@ -60,7 +60,7 @@ def tensor(values, dtype: str) -> types.TensorData:
 before = [40, 41, 42, VISION_START]
 after = [VISION_END, 50, 60, 70, 80, 51, 61]
 chunks = [text(*before[:2]), text(*before[2:]), image, text(*after)]
-ids = [*before, *([0] * PICTURE_TOKENS), *after]
+ids = [*before, *([0] * IMAGE_TOKENS), *after]
 targets = [*ids[1:], 71]
 learned = [0.0] * (len(ids) - 5) + [1.0] * 5
 
@@ -97,7 +97,7 @@ found["scores"] = {"learner": scores, "sampler": scored}
 
 params = types.SamplingParams(max_tokens=6, temperature=0.7, seed=2**63 - 5, stop=[])
 known = inspect.signature(sampler.sample).parameters
-picture_prompt = types.ModelInput(chunks=chunks)
+image_prompt = types.ModelInput(chunks=chunks)
 newer = {
     "topk_sample_logprobs": 2,
     "target_prompt_logprobs": tensor([[target, 71] for target in targets[:-1]], "int64"),
@@ -105,7 +105,7 @@ newer = {
 }
 newer = {name: value for name, value in newer.items() if name in known}
 drawn = sampler.sample(
-    picture_prompt, 3, params, include_prompt_logprobs=True, topk_prompt_logprobs=3, **newer
+    image_prompt, 3, params, include_prompt_logprobs=True, topk_prompt_logprobs=3, **newer
 ).result()
 if "target_prompt_logprobs" in newer:
     asked = drawn.target_prompt_logprobs
@@ -145,7 +145,7 @@ masked = datum(
     sequence_ratio_mask=tensor(learned, "float32"),
 )
 q, gain, mask = np.array(old), np.array(advantages), np.array(learned)
-# Targets that are brackets of pictures have no probability.
+# Targets that are brackets of images have no probability.
 said_at = np.array([target not in (VISION_START, VISION_END) for target in targets])
 
 

@@ -44,6 +44,7 @@ export {
   registerFilter,
   registerLoss,
   registerMetric,
+  registerMixture,
   resolveRecipe,
   train,
 } from "./train/index.ts";

@@ -546,11 +546,11 @@ async function attack(target: Target, size: Size, mutations: number): Promise<Re
   }
   if (name === "serve") {
     const url = `http://127.0.0.1:${port}`;
-    const picture = await renderedImage(url, headers);
+    const testImage = await renderedImage(url, headers);
     const bodies = Math.floor(mutations * 0.6);
     await Promise.all([
       together(blows(target, secrets, size), 12),
-      assail(url, hostile(bodies, 11, picture), { atOnce: 8, headers }).then((outcome) => {
+      assail(url, hostile(bodies, 11, testImage), { atOnce: 8, headers }).then((outcome) => {
         sent += bodies;
         faults.push(...outcome.faults.filter((fault) => !fault.startsWith("503")));
       }),

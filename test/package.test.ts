@@ -37,26 +37,19 @@ const compilerOptions: ts.CompilerOptions = {
   typeRoots: [join(root, "node_modules", "@types")],
 };
 
-function problemsIn(...names: string[]): string[] {
-  const program = ts.createProgram(
-    names.map((name) => join(folder, name)),
-    compilerOptions,
-  );
-  return ts
-    .getPreEmitDiagnostics(program)
-    .map(({ file, messageText }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, " ")}`);
-}
+/** Declarations that several projects import are parsed once. */
+const documents = ts.createDocumentRegistry();
 
-function languageService(name: string, settings = compilerOptions) {
-  const path = join(folder, name);
-  const service = ts.createLanguageService({
+/** What an editor runs for a project. */
+function languageService(names: readonly string[], settings = compilerOptions): ts.LanguageService {
+  const host: ts.LanguageServiceHost = {
     fileExists: ts.sys.fileExists,
     readFile: ts.sys.readFile,
     directoryExists: ts.sys.directoryExists,
     getDirectories: ts.sys.getDirectories,
     useCaseSensitiveFileNames: () => ts.sys.useCaseSensitiveFileNames,
     getCompilationSettings: () => settings,
-    getScriptFileNames: () => [path],
+    getScriptFileNames: () => names.map((name) => resolve(folder, name)),
     getScriptVersion: () => "1",
     getScriptSnapshot: (file) => {
       const text = ts.sys.readFile(file);
@@ -64,8 +57,16 @@ function languageService(name: string, settings = compilerOptions) {
     },
     getCurrentDirectory: () => folder,
     getDefaultLibFileName: ts.getDefaultLibFilePath,
-  });
-  return { service, path };
+  };
+  return ts.createLanguageService(host, documents);
+}
+
+function problemsIn(service: ts.LanguageService): string[] {
+  const program = service.getProgram();
+  if (program === undefined) throw new Error("the service has no program");
+  return ts
+    .getPreEmitDiagnostics(program)
+    .map(({ file, messageText }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, " ")}`);
 }
 
 beforeAll(() => {
@@ -177,7 +178,7 @@ describe("the packed tarball in an empty project", () => {
       "user-rooms.ts": rooms.map((name, i) => `export * as room${i} from "saccade${name.slice(1)}";`).join("\n"),
     };
     for (const [name, code] of Object.entries(files)) writeFileSync(join(folder, name), code);
-    expect(problemsIn(...Object.keys(files))).toEqual([]);
+    expect(problemsIn(languageService(Object.keys(files)))).toEqual([]);
   });
 
   test("an editor explains a recipe's fields and completes the names of losses", () => {
@@ -185,7 +186,8 @@ describe("the packed tarball in an empty project", () => {
 export default defineRecipe({ name: "mine", model: "./model", envs: [{ env: "maze_2d/easy" }], steps: 3,
   optimizer: { learningRate: 1e-4 }, sampling: { maxTokens: 32 }, loss: { name: "" }, advantage: { name: "" } });`;
     writeFileSync(join(folder, "hover.ts"), code);
-    const { service, path } = languageService("hover.ts");
+    const service = languageService(["hover.ts"]);
+    const path = join(folder, "hover.ts");
     const explained = (word: string) =>
       ts.displayPartsToString(service.getQuickInfoAtPosition(path, code.indexOf(word))?.documentation);
     expect(explained("steps:")).toContain("Number of reinforcement learning steps.");
@@ -210,13 +212,14 @@ export default defineRecipe({ name: "mine", model: "./model", envs: [{ env: "maz
     const inProject = (command: string, ...args: string[]) =>
       spawnSync(join(folder, "node_modules", ".bin", command), args, { cwd: project(), encoding: "utf8" });
 
+    let service: ts.LanguageService;
+
     test("writes a project that compiles, has nothing wrong and passes its tests", () => {
       expect(saccade("init", `my-${kind}`, "--kind", kind).status).toBe(0);
       const { config } = ts.readConfigFile(join(project(), "tsconfig.json"), ts.sys.readFile);
       const { options, fileNames } = ts.parseJsonConfigFileContent(config, ts.sys, project());
-      const program = ts.createProgram(fileNames, { ...options, typeRoots: [join(root, "node_modules", "@types")] });
-      const problems = ts.getPreEmitDiagnostics(program).map(({ messageText }) => messageText);
-      expect([fileNames.length, problems]).toEqual([3, []]);
+      service = languageService(fileNames, { ...options, typeRoots: [join(root, "node_modules", "@types")] });
+      expect([fileNames.length, problemsIn(service)]).toEqual([3, []]);
       const check = inProject("saccade", "check", `./${file}`, "--seeds", "8");
       expect([check.status, check.stdout]).toEqual([0, expect.stringContaining("Nothing is wrong.")]);
       const tests = inProject("jiti", "test.ts");
@@ -249,9 +252,8 @@ export default defineRecipe({ name: "mine", model: "./model", envs: [{ env: "maz
     });
 
     test("gives an editor what it needs to complete and explain the recipe", () => {
-      const name = `my-${kind}/recipe.ts`;
-      const code = readFileSync(join(folder, name), "utf8");
-      const { service, path } = languageService(name, { ...compilerOptions, allowImportingTsExtensions: true });
+      const path = join(project(), "recipe.ts");
+      const code = readFileSync(path, "utf8");
       const explained = (word: string) =>
         ts.displayPartsToString(service.getQuickInfoAtPosition(path, code.indexOf(word))?.documentation);
       for (const field of [
@@ -284,8 +286,8 @@ export default defineRecipe({ name: "mine", model: "./model", envs: [{ env: "maz
       import { ModelInput, ServiceClient } from "saccade/tinker";
       const env = await makeEnv("maze_2d/easy");
       const [first] = await env.reset(3);
-      const picture = first.content.find((part) => part.type === "image").image;
-      console.log(picture instanceof Image, encodePng(picture).length > 100, (await makeWorld("sokoban")).actions.length, new NumpyRandom(0).random());
+      const testImage = first.content.find((part) => part.type === "image").image;
+      console.log(testImage instanceof Image, encodePng(testImage).length > 100, (await makeWorld("sokoban")).actions.length, new NumpyRandom(0).random());
       console.log(ModelInput.fromInts([1, 2]).length, new ServiceClient({ base_url: "http://127.0.0.1:9", api_key: "tml-x" }).connection.hosted);`;
     writeFileSync(join(folder, "program.mjs"), program);
     const { stdout, stderr } = spawnSync(process.execPath, ["program.mjs"], { cwd: folder, encoding: "utf8" });

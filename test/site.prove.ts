@@ -1,6 +1,6 @@
 /**
  * The docs as a site, built by `npm run site` and served as a static host serves it: compressed, with clean addresses. Every link leads to a page, a heading or a
- * file that is there; the first page takes at most 200 KB; pages have no console error; a reader can search, and solve a lake in the page.
+ * file that is there; the first page takes at most 200 KB; pages have no console error and no serious fault of axe-core's; a reader can search, and solve a lake in the page.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
@@ -10,6 +10,7 @@ import { extname, join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import { type Browser, chromium } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { seriousFaults } from "../web/fixture/axe.ts";
 
 const root = resolve(import.meta.dirname, "..");
 const dist = join(root, "site/dist");
@@ -116,6 +117,7 @@ test.each([
   expect(bytes).toBeGreaterThan(20_000);
   expect(problems).toEqual([]);
   expect(await page.evaluate<number>("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
+  expect(await seriousFaults(page)).toEqual([]);
   if (process.env.SITE_SHOTS)
     await page.screenshot({ path: join(process.env.SITE_SHOTS, `first-${colorScheme}-${width}.png`) });
   await page.close();
@@ -158,7 +160,8 @@ test("every page opens without an error, on a phone too, and none is wider than 
     await page.goto(`${url}/${name.replace(/(index)?\.html$/, "")}`, { waitUntil: "load" });
     const wide = await page.evaluate<number>("document.documentElement.scrollWidth");
     if (wide > 390) problems.push(`${name} is ${wide} pixels wide`);
+    problems.push(...(await seriousFaults(page)).map((fault) => `${name}: ${fault}`));
   }
   expect(problems).toEqual([]);
   await page.close();
-}, 300_000);
+}, 900_000);

@@ -191,7 +191,7 @@ function RunPage({ page, ...props }: RunPageProps & { page: string }) {
 
 function NoSuchPage() {
   return (
-    <Empty title="There is no such page">
+    <Empty title="Page not found">
       <p>
         Go to <a href={href([])}>all runs</a>.
       </p>

@@ -9,6 +9,7 @@ import "uplot/dist/uPlot.min.css";
 import type { Maybe, MetricInfo } from "../src/viewer/api.ts";
 import { csvOf, download, fileName, pngOf } from "./download.ts";
 import { isNumber, withUnit } from "./format.ts";
+import { freest } from "./marks.ts";
 import { DarkContext } from "./use.ts";
 
 export type Line = {
@@ -114,7 +115,8 @@ export function Chart(props: ChartProps) {
         fill: `${colour(`--s${paletteOf(low.colour)}`)}22`,
       })),
       hooks: {
-        draw: [(one) => drawMarks(one, now.current.marks, unit)],
+        // Before the curves, so that no name covers one.
+        drawAxes: [(one) => drawMarks(one, now.current.marks, unit)],
         setCursor: [({ cursor }) => setAt(cursor.idx ?? undefined)],
         setSelect: [
           (one) => {
@@ -211,6 +213,8 @@ export function Chart(props: ChartProps) {
 }
 
 const FEW = 24;
+/** 1, 2, 5, 10, … */
+const WHOLE = Array.from({ length: 16 }, (_, i) => [1, 2, 5].map((digit) => digit * 10 ** i)).flat();
 const sayStep = (x: number, short = false) => (short ? withUnit(x, "number") : `step ${x}`);
 
 function seriesOf(line: Line, edge: boolean, data: uPlot.AlignedData): uPlot.Series {
@@ -277,6 +281,8 @@ function axes(unit: MetricInfo["unit"], sayX: NonNullable<ChartProps["sayX"]>): 
       gap: 4,
       grid: { show: false },
       space: 60,
+      // Steps, episodes, tokens and seconds are whole.
+      incrs: WHOLE,
       values: (_, ticks) => ticks.map((x) => sayX(x, true)),
     },
     {
@@ -291,6 +297,7 @@ function axes(unit: MetricInfo["unit"], sayX: NonNullable<ChartProps["sayX"]>): 
 }
 
 function drawMarks(plot: uPlot, marks: readonly Mark[], unit: MetricInfo["unit"]): void {
+  if (marks.length === 0) return;
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio;
   ctx.save();
@@ -299,6 +306,11 @@ function drawMarks(plot: uPlot, marks: readonly Mark[], unit: MetricInfo["unit"]
   ctx.lineWidth = ratio;
   ctx.setLineDash([3 * ratio, 3 * ratio]);
   ctx.font = `${10 * ratio}px ${FONT}`;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
+  ctx.lineJoin = "round";
+  const named: { y: number; left: boolean; width: number }[] = [];
+  const curves = curvesOf(plot);
   for (const { label, value } of marks) {
     const y = Math.round(plot.valToPos(value, "y", true));
     if (y < bbox.top - 1 || y > bbox.top + bbox.height + 1) continue;
@@ -308,19 +320,51 @@ function drawMarks(plot: uPlot, marks: readonly Mark[], unit: MetricInfo["unit"]
     ctx.lineTo(bbox.left + bbox.width, y);
     ctx.stroke();
     ctx.globalAlpha = 1;
+    if (label === "") continue;
+    const text = `${label} ${withUnit(value, unit)}`;
+    const { width } = ctx.measureText(text);
     // Curves of a run that learns go from low left to high right: high marks are named on the left, low ones on the right.
-    const left = value > ((plot.scales.y?.min ?? 0) + (plot.scales.y?.max ?? 1)) / 2;
-    ctx.textAlign = left ? "left" : "right";
-    // Above the line, or below it where there is no room above.
-    const above = y - 3 * ratio > bbox.top + 10 * ratio;
-    const text = label === "" ? "" : `${label} ${withUnit(value, unit)}`;
-    ctx.fillText(
-      text,
-      left ? bbox.left + 4 * ratio : bbox.left + bbox.width - 2 * ratio,
-      above ? y - 3 * ratio : y + 11 * ratio,
-    );
+    const usual = value > ((plot.scales.y?.min ?? 0) + (plot.scales.y?.max ?? 1)) / 2;
+    const places = [y - 3 * ratio, y + 11 * ratio]
+      .filter((baseline) => baseline > bbox.top + 10 * ratio && baseline < bbox.top + bbox.height)
+      .flatMap((baseline) =>
+        [usual, !usual].map((left) => {
+          // Names at almost the same height stand next to each other.
+          const beside = named
+            .filter((one) => one.left === left && Math.abs(one.y - baseline) < 11 * ratio)
+            .reduce((sum, one) => sum + one.width + 8 * ratio, 0);
+          const start = left ? bbox.left + 4 * ratio + beside : bbox.left + bbox.width - 2 * ratio - beside - width;
+          return {
+            left,
+            baseline,
+            start,
+            box: { left: start, right: start + width, top: baseline - 9 * ratio, bottom: baseline + 2 * ratio },
+          };
+        }),
+      );
+    const place = freest(places, curves);
+    if (place === undefined) continue;
+    named.push({ y: place.baseline, left: place.left, width });
+    // A rim in the panel's colour keeps lines out of the words.
+    ctx.save();
+    ctx.setLineDash([]);
+    ctx.strokeStyle = colour("--panel");
+    ctx.lineWidth = 4 * ratio;
+    ctx.strokeText(text, place.start, place.baseline);
+    ctx.restore();
+    ctx.fillText(text, place.start, place.baseline);
   }
   ctx.restore();
+}
+
+/** What is drawn, in pixels of the canvas. */
+function curvesOf(plot: uPlot): [number, number][][] {
+  const [xs, ...rows] = plot.data;
+  return rows.map((row) =>
+    [...row].flatMap((value, i): [number, number][] =>
+      isNumber(value) ? [[plot.valToPos(xs?.[i] ?? 0, "x", true), plot.valToPos(value, "y", true)]] : [],
+    ),
+  );
 }
 
 type Row = readonly (number | null | undefined)[];

@@ -2,12 +2,11 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { evaluateModel } from "../src/evaluate/index.ts";
 import "../src/index.ts";
-import { httpSource, startViewer, type Viewer } from "../src/viewer/index.ts";
-import { buildWeb, CHROMIUM, errorsOf, hasBrowser, openBrowser } from "./fixture/browser.ts";
+import { CHROMIUM, hasBrowser } from "./fixture/browser.ts";
+import { OpenViewer } from "./fixture/viewer.ts";
 import { href } from "./route.ts";
 
 if (!hasBrowser && (process.env.SACCADE_REQUIRE ?? "").split(",").includes("browser")) {
@@ -17,8 +16,7 @@ if (!hasBrowser && (process.env.SACCADE_REQUIRE ?? "").split(",").includes("brow
 
 describe.skipIf(!hasBrowser)("an episode on a web page", () => {
   let folder: string;
-  let browser: Browser;
-  let viewer: Viewer;
+  let viewer: OpenViewer;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "saccade-click-"));
     await evaluateModel({
@@ -29,18 +27,15 @@ describe.skipIf(!hasBrowser)("an episode on a web page", () => {
       seeds: [1],
       out: join(folder, "runs", "login"),
     });
-    await buildWeb(join(folder, "web"));
-    viewer = await startViewer({ folder: join(folder, "runs"), webFolder: join(folder, "web") });
-    browser = await openBrowser();
+    viewer = await OpenViewer.open(folder);
   }, 120_000);
   afterAll(async () => {
-    await browser?.close();
     await viewer?.close();
     await rm(folder, { recursive: true, force: true });
   });
 
   test("draws the pointer and the element at their places, and says what was typed", async () => {
-    const source = httpSource(viewer.url.replace(/\/$/, ""));
+    const { source } = viewer;
     const { rows } = await source.trajectories("login", {});
     const { record } = await source.trajectory("login", rows[0]?.key ?? "");
     const clicked = record.turns.findIndex(({ marks }) => marks?.[0]?.action === "click");
@@ -51,8 +46,8 @@ describe.skipIf(!hasBrowser)("an episode on a web page", () => {
     // The page is 320 by 256 in a frame of 384 by 288, and its click hit what it names.
     expect([x > box[0], x < box[0] + box[2], y > box[1], y < box[1] + box[3]]).toEqual([true, true, true, true]);
     expect(box[0] + box[2]).toBeLessThanOrEqual(320 / 384);
-    const page = (turn: number) => viewer.url + href(["run", "login", "episode", rows[0]?.key ?? "", turn]);
-    const errors = await errorsOf(browser, page(clicked), async (view) => {
+    const page = (turn: number) => href(["run", "login", "episode", rows[0]?.key ?? "", turn]);
+    await viewer.visit(page(clicked), async (view) => {
       const image = await view.locator(".frame.large").boundingBox();
       await view.waitForSelector(".marks .click");
       const circle = await view.locator(".marks .click").first().boundingBox();
@@ -66,12 +61,11 @@ describe.skipIf(!hasBrowser)("an episode on a web page", () => {
       expect(hit.width).toBeGreaterThan(width * box[2] * 0.9);
       expect(await view.locator(".marks .pointer").count()).toBe(1);
       expect(await view.locator(".pointed-words").textContent()).toMatch(/^click on \w+/);
-      await view.goto(page(typed));
+      await view.goto(viewer.url + page(typed));
       await view.waitForSelector(".pointed-words");
       expect(await view.locator(".pointed-words").textContent()).toBe(
         `type ${JSON.stringify(record.turns[typed]?.marks?.[0]?.text)}`,
       );
     });
-    expect(errors).toEqual([]);
   }, 120_000);
 });

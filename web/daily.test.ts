@@ -1,23 +1,27 @@
-/** What people do with the viewer every day, in a real browser: curves, the table of runs, episodes, a model at the board. */
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+/** What people do with the viewer every day, in a real browser: curves, the table of runs, episodes. */
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RunFolder } from "../src/run/index.ts";
-import { httpSource, type Source, startViewer, type Viewer } from "../src/viewer/index.ts";
-import { buildWeb, errorsOf, hasBrowser, openBrowser, settled } from "./fixture/browser.ts";
+import type { RunListItem, TrajectoryRow } from "../src/viewer/api.ts";
+import type { Source } from "../src/viewer/index.ts";
+import { hasBrowser, settled } from "./fixture/browser.ts";
 import { makeRun, startRun } from "./fixture/make-run.ts";
+import { OpenViewer, textOf as text } from "./fixture/viewer.ts";
 import { href } from "./route.ts";
 
+const TITLE = "train/success";
 const SMALL = { steps: 8, siblings: 2, groups: 2, seeds: 1, warm: 6 };
 
 describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () => {
   let folder: string;
-  let browser: Browser;
-  let viewer: Viewer;
+  let viewer: OpenViewer;
   let source: Source;
   let run: RunFolder;
+  /** What the run that is alive logged last. */
+  let newest = 0.5;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "saccade-daily-"));
@@ -25,23 +29,17 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
     for (const seed of [0, 1, 2]) await makeRun(join(runs, `lake-s${seed}`), { ...SMALL, name: `lake-s${seed}`, seed });
     await makeRun(join(runs, "other"), { ...SMALL, name: "other", warm: 120, learningRate: 0.5 });
     run = await startRun(join(runs, "alive"), { ...SMALL, name: "alive" });
-    await buildWeb(join(folder, "web"));
-    viewer = await startViewer({ folder: runs, webFolder: join(folder, "web") });
-    source = httpSource(viewer.url.replace(/\/$/, ""));
-    browser = await openBrowser();
+    viewer = await OpenViewer.open(folder);
+    source = viewer.source;
   }, 200_000);
 
   afterAll(async () => {
-    await browser?.close();
     await viewer?.close();
     await run?.close("finished");
     await rm(folder, { recursive: true, force: true });
   });
 
-  async function visit(hash: string, body: (page: Page) => Promise<void>, width = 1280): Promise<void> {
-    expect(await errorsOf(browser, viewer.url + hash, body, width)).toEqual([]);
-  }
-  const text = async (page: Page, selector = "main") => (await page.locator(selector).first().textContent()) ?? "";
+  const visit: OpenViewer["visit"] = (...what) => viewer.visit(...what);
   const chart = (page: Page, title: string) => page.locator(".chart", { has: page.getByText(title, { exact: true }) });
   const drawn = (page: Page, title: string) =>
     chart(page, title)
@@ -49,32 +47,33 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
       .first()
       .evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
 
-  describe("curves", () => {
-    const pages = {
-      overview: () => href(["run", "alive"], { q: "train/success" }),
-      compare: () => href(["compare"], { run: ["alive", "lake-s0"], metric: "train/success" }),
-    };
-    test.each(Object.entries(pages))(
-      "on %s: smoothing, axis and logarithm change the curve and stand in the link",
-      (_, at) =>
-        visit(at(), async (page) => {
-          const before = await drawn(page, "train/success");
-          await page.getByLabel("Smoothing").fill("0.9");
-          await page.waitForURL(/smooth=0\.9/);
-          await expect.poll(() => drawn(page, "train/success")).not.toBe(before);
-          for (const axis of ["rl", "step", "episodes", "tokens", "time"]) {
-            await page.getByLabel("Axis").selectOption(axis);
-            await page.waitForURL(new RegExp(`x=${axis}`));
-          }
-          await page.getByRole("button", { name: "log", exact: true }).click();
-          await page.waitForURL(/log=y/);
-          await settled(page);
-        }),
-    );
+  describe.each([
+    ["Overview", () => href(["run", "alive"], { q: TITLE }), () => href(["run", "lake-s0"], { q: TITLE })],
+    [
+      "Compare",
+      () => href(["compare"], { run: ["alive", "lake-s0"], metric: TITLE }),
+      () => href(["compare"], { run: ["lake-s0", "lake-s1"], metric: TITLE }),
+    ],
+  ])("curves on %s", (name, alive, done) => {
+    test("smoothing, axis and logarithm change the curve and stand in the link", () =>
+      visit(alive(), async (page) => {
+        const changes = async (link: RegExp, act: () => Promise<unknown>) => {
+          const before = await drawn(page, TITLE);
+          await act();
+          await page.waitForURL(link);
+          await expect.poll(() => drawn(page, TITLE)).not.toBe(before);
+        };
+        await changes(/smooth=0\.9/, () => page.getByLabel("Smoothing").fill("0.9"));
+        const axes = page.getByLabel("Axis");
+        const usual = await axes.inputValue();
+        const others = ["rl", "step", "episodes", "tokens", "time"].filter((axis) => axis !== usual);
+        for (const axis of [...others, usual]) await changes(new RegExp(`x=${axis}`), () => axes.selectOption(axis));
+        await changes(/log=y/, () => page.getByRole("button", { name: "log", exact: true }).click());
+      }));
 
     test("a zoom stands in the link, is there after a reload, and stays while the run goes on", () =>
-      visit(href(["run", "alive"], { q: "train/success" }), async (page) => {
-        const box = (await chart(page, "train/success").locator(".u-over").boundingBox())!;
+      visit(alive(), async (page) => {
+        const box = (await chart(page, TITLE).locator(".u-over").boundingBox())!;
         await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
         await page.mouse.down();
         await page.mouse.move(box.x + box.width * 0.7, box.y + 40, { steps: 5 });
@@ -85,37 +84,48 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
         await settled(page);
         expect(page.url()).toBe(link);
         await page.mouse.move(0, 0);
-        const reloaded = await drawn(page, "train/success");
-        run.log("train", 60, { "train/success": 0.75 });
+        const reloaded = await drawn(page, TITLE);
+        newest += 0.125;
+        run.log("train", 48 + 16 * newest, { [TITLE]: newest });
         await run.flush();
-        await page.waitForFunction(() => document.querySelector(".run-name")?.textContent?.includes("step 60"));
+        await chart(page, TITLE)
+          .getByText(`${(100 * newest).toPrecision(2)} %`)
+          .waitFor();
         await settled(page);
         expect(page.url()).toBe(link);
         // The new point lies outside: what is shown is the same stretch.
-        await expect.poll(() => drawn(page, "train/success")).toBe(reloaded);
+        await expect.poll(() => drawn(page, TITLE)).toBe(reloaded);
         await page.getByRole("button", { name: "Whole axis" }).click();
         await page.waitForURL((url) => !url.href.includes("zoom="));
-        await expect.poll(() => drawn(page, "train/success")).not.toBe(reloaded);
+        await expect.poll(() => drawn(page, TITLE)).not.toBe(reloaded);
       }));
 
     test("a chart takes the whole screen, and itself away as CSV and PNG", () =>
-      visit(href(["run", "lake-s0"], { q: "train/success" }), async (page) => {
-        const one = chart(page, "train/success");
+      visit(done(), async (page) => {
+        const one = chart(page, TITLE);
         await one.hover();
         const [csv] = await Promise.all([
           page.waitForEvent("download"),
-          one.getByRole("button", { name: "train/success as CSV" }).click(),
+          one.getByRole("button", { name: `${TITLE} as CSV` }).click(),
         ]);
         const rows = (await readFile(await csv.path(), "utf8")).trim().split("\n");
-        const { series } = await source.series("lake-s0", ["train/success"]);
-        expect(rows[0]).toBe("step,success");
-        expect(rows.slice(1)).toEqual(series[0]!.steps.map((step, i) => `${step},${series[0]!.values[i]}`));
+        const runs = name === "Overview" ? ["lake-s0"] : ["lake-s0", "lake-s1"];
+        const replies = await Promise.all(runs.map((id) => source.series(id, [TITLE])));
+        const [first, ...others] = replies.map(({ series }) => series[0]!);
+        // Compare counts the steps of reinforcement learning.
+        const warm = name === "Overview" ? 0 : SMALL.warm;
+        expect(rows[0]).toBe(name === "Overview" ? "step,success" : "RL step,lake-s0,lake-s1");
+        expect(rows.slice(1)).toEqual(
+          first!.steps.map((step, i) =>
+            [step - warm, first!.values[i], ...others.map(({ values }) => values[i])].join(","),
+          ),
+        );
         const [png] = await Promise.all([
           page.waitForEvent("download"),
-          one.getByRole("button", { name: "train/success as PNG" }).click(),
+          one.getByRole("button", { name: `${TITLE} as PNG` }).click(),
         ]);
         expect((await readFile(await png.path())).subarray(1, 4).toString()).toBe("PNG");
-        await one.getByRole("button", { name: "train/success on the whole screen" }).click();
+        await one.getByRole("button", { name: `${TITLE} on the whole screen` }).click();
         await page.waitForURL(/full=/);
         await expect.poll(async () => (await one.boundingBox())?.width).toBe(1280);
         await page.keyboard.press("Escape");
@@ -123,13 +133,15 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
       }));
 
     test("a search finds any metric by its name or meaning", () =>
-      visit(href(["run", "lake-s0"]), async (page) => {
+      visit(done(), async (page) => {
         await page.getByLabel("Search metrics").fill("grad norm");
-        await page.waitForURL(/q=/);
+        await page.waitForURL(/q=grad/);
         await chart(page, "optimizer/grad_norm").waitFor();
-        expect(await text(page, ".charts >> nth=-1")).not.toContain("train/success");
+        expect(await text(page, ".charts >> nth=-1")).not.toContain(TITLE);
       }));
+  });
 
+  describe("curves", () => {
     test("runs are aligned where reinforcement learning begins", async () => {
       await visit(href(["compare"], { run: ["other", "lake-s0"], metric: "train/success" }), async (page) => {
         expect(await page.getByLabel("Axis").inputValue()).toBe("rl");
@@ -199,23 +211,69 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
   });
 
   describe("runs", () => {
-    test("are sorted by any column, and columns are chosen", () =>
-      visit(href([]), async (page) => {
-        const names = () => page.locator(".run-row th a").allInnerTexts();
-        await page.getByRole("button", { name: "Run", exact: true }).click();
-        await page.waitForURL(/sort=name/);
-        await expect.poll(names).toEqual(["alive", "lake-s0", "lake-s1", "lake-s2", "other"]);
-        await page.getByRole("button", { name: "Run", exact: true }).click();
-        await page.waitForURL(/order=desc/);
-        await expect.poll(async () => (await names())[0]).toBe("other");
+    test("columns are chosen, and the table is sorted by any of them, each way", async () => {
+      for (const [run, score] of [
+        ["lake-s0", 0.2],
+        ["lake-s1", 0.9],
+        ["other", 0.5],
+      ] as const) {
+        const best = { step: 8, score, metric: "eval/success", evaluation: "" };
+        await writeFile(join(folder, "runs", run, "checkpoints/best.json"), JSON.stringify(best));
+      }
+      await visit(href([]), async (page) => {
         await page.getByText("Columns", { exact: true }).click();
-        await page.getByLabel("Recipe").check();
-        await page.getByLabel("Size").check();
-        await page.getByLabel("Model", { exact: true }).uncheck();
-        await page.waitForFunction(() => /KB|MB/.test(document.querySelector(".col-size")?.textContent ?? ""));
-        const heads = await page.locator(".run-table thead").innerText();
-        expect([heads.includes("Recipe"), heads.includes("Model")]).toEqual([true, false]);
-      }));
+        for (const name of ["Recipe", "Size"]) await page.getByLabel(name, { exact: true }).check();
+        await page.getByLabel("Updated", { exact: true }).uncheck();
+        await page.keyboard.press("Escape");
+        await page.locator(".menu[open]").waitFor({ state: "detached" });
+        await page.waitForFunction(() =>
+          [...document.querySelectorAll(".col-size")].every((cell) => /KB|MB/.test(cell.textContent ?? "")),
+        );
+        const heads = await page.locator(".run-table thead th button").allInnerTexts();
+        expect(heads.map((head) => head.replace(/\W+$/, ""))).toEqual([
+          "Run",
+          "Status",
+          "Success",
+          "Best",
+          "Sight",
+          "Environment",
+          "Model",
+          "Recipe",
+          "Duration",
+          "Size",
+        ]);
+        const { runs } = await source.runs();
+        const values: Record<string, (run: RunListItem) => string | number | undefined> = {
+          Run: ({ name }) => name,
+          Status: ({ status }) => status,
+          Success: ({ metrics }) => metrics["eval/success"] ?? undefined,
+          Best: ({ best }) => best,
+          Sight: ({ metrics }) => metrics["sight/gap"] ?? undefined,
+          Environment: ({ envs }) => envs[0],
+          Model: ({ model }) => model,
+          Recipe: ({ recipe }) => recipe,
+          Duration: ({ ms }) => ms,
+          Size: ({ bytes }) => bytes,
+        };
+        const shown = async (of: (run: RunListItem) => string | number | undefined) => {
+          const names = await page.locator(".run-row th a").allInnerTexts();
+          return names.map((name) => of(runs.find((one) => one.name === name)!));
+        };
+        for (const [head, of] of Object.entries(values)) {
+          const known = runs.map(of).filter((value) => value !== undefined);
+          const up = known.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+          // What has no value comes last, either way.
+          const none = runs.slice(known.length).map(() => undefined);
+          const words = typeof known[0] === "string";
+          const button = page.locator(".run-table thead").getByRole("button", { name: head });
+          await button.click();
+          await page.waitForURL(/sort=/);
+          await expect.poll(() => shown(of)).toEqual([...(words ? up : up.toReversed()), ...none]);
+          await button.click();
+          await expect.poll(() => shown(of)).toEqual([...(words ? up.toReversed() : up), ...none]);
+        }
+      });
+    });
 
     test("take a star, tags and a note, which the search finds and the folder keeps", () =>
       visit(href([]), async (page) => {
@@ -244,7 +302,7 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
         await page.waitForURL(/archived=true/);
         expect(await page.locator(".run-row th a").allInnerTexts()).toEqual(["lake-s2"]);
         // Its notes are still open.
-        await page.getByRole("button", { name: "Take out of the archive" }).click();
+        await page.getByRole("button", { name: "Unarchive" }).click();
         await page.waitForFunction(() => document.querySelectorAll(".run-row").length === 0);
       }));
 
@@ -272,6 +330,9 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
         await page.getByText("copied").waitFor();
         const copied = await page.evaluate(() => navigator.clipboard.readText());
         expect(copied).toMatch(/^saccade train \S+ --resume --out \S*runs\/other$/);
+        await page.getByRole("button", { name: "Copy: reproduce" }).click();
+        const again = () => page.evaluate(() => navigator.clipboard.readText());
+        await expect.poll(again).toMatch(/^saccade train \S+ --new$/);
       }));
   });
 
@@ -285,19 +346,86 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
       });
     });
 
-    test("are sorted by what their columns show", () =>
-      visit(href(["run", "lake-s0", "episodes"]), async (page) => {
-        const turns = () =>
-          page
-            .locator(".turn-count")
-            .evaluateAll((cells) => cells.map((cell) => Number.parseInt(cell.textContent ?? "", 10)));
-        await page.getByRole("group", { name: "Sort by" }).getByRole("button", { name: "Turns" }).click();
-        await page.waitForURL(/sort=turns/);
-        await expect.poll(async () => (await turns()).every((n, i, all) => i === 0 || n <= all[i - 1]!)).toBe(true);
-        await page.getByRole("group", { name: "Sort by" }).getByRole("button", { name: "Turns" }).click();
-        await page.waitForURL(/order=asc/);
-        await expect.poll(async () => (await turns()).every((n, i, all) => i === 0 || n >= all[i - 1]!)).toBe(true);
+    test("are sorted by every column, each way, as the column shows", () =>
+      visit(href(["run", "lake-s0", "episodes"], { split: "train" }), async (page) => {
+        const heads = page.getByRole("group", { name: "Sort by" });
+        const number = (cell: string) => Number.parseFloat(cell.replace("−", "-").replace("step ", ""));
+        const words = (cell: string) => cell.replace(/^\W+/, "");
+        const columns: readonly [head: string, cells: string, value: (cell: string) => number | string][] = [
+          ["Step", ".step", number],
+          ["Environment", ".names strong", words],
+          ["Outcome", ".outcome", words],
+          ["Reward", '[title="reward"]', number],
+          ["Turns", ".turn-count", number],
+          ["Advantage", ".last", number],
+        ];
+        for (const [head, cells, value] of columns) {
+          const ordered = async (rising: boolean) => {
+            await settled(page);
+            const shown = (await page.locator(`.episode-row ${cells}`).allInnerTexts()).map(value);
+            const known = shown.filter((one) => !Number.isNaN(one));
+            const [low, high] = rising ? [known.slice(0, -1), known.slice(1)] : [known.slice(1), known.slice(0, -1)];
+            return known.length > 5 && low.every((one, i) => one <= high[i]!);
+          };
+          // By step they are sorted already.
+          if (head !== "Step") await heads.getByRole("button", { name: head }).click();
+          await expect.poll(() => ordered(false)).toBe(true);
+          await heads.getByRole("button", { name: head }).click();
+          await page.waitForURL(/order=asc/);
+          await expect.poll(() => ordered(true)).toBe(true);
+        }
       }));
+
+    test("are filtered by everything that a row shows, with the controls of the page", async () => {
+      const { rows } = await source.trajectories("lake-s0", { limit: 1000 });
+      const sibling = rows.find((row) => row.sibling > 0)!;
+      const drifts = rows.flatMap((row) => row.drift ?? []).sort((a, b) => a - b);
+      const drift = drifts[Math.floor(drifts.length / 2)]!;
+      // A label's text holds the options of its list.
+      const filter = (page: Page, label: string) =>
+        page.locator("#filters label", { has: page.locator(`span:text-is("${label}")`) }).locator("select, input");
+      const within = (value: number | undefined, low: number) => value !== undefined && value >= low;
+      const controls: readonly [label: string, value: string, keeps: (row: TrajectoryRow) => boolean][] = [
+        ["Environment", "frozen_lake", ({ env }) => env === "frozen_lake"],
+        ["Split", "eval", ({ split }) => split === "eval"],
+        ["Success", "true", ({ success }) => success],
+        ["End", "fell into a hole", ({ success, ending }) => !success && ending === "fell into a hole"],
+        ["Sampling", "true", ({ temperature }) => temperature === 0],
+        ["Replies", "true", ({ parseFailures }) => parseFailures > 0],
+        ["Seed", String(sibling.seed), ({ seed }) => seed === sibling.seed],
+        ["Sibling", String(sibling.sibling), (row) => row.sibling === sibling.sibling],
+        ["Step from", "9", ({ step }) => step >= 9],
+        ["Reward from", "0.5", ({ reward }) => reward >= 0.5],
+        ["Turns from", "4", ({ turns }) => turns >= 4],
+        ["Advantage from", "0.1", ({ advantage }) => within(advantage, 0.1)],
+        ["Drift from", String(drift), (row) => within(row.drift, drift)],
+      ];
+      await visit(href(["run", "lake-s0", "episodes"]), async (page) => {
+        await page.getByRole("button", { name: "Filters" }).click();
+        for (const [label, value, keeps] of controls) {
+          const kept = rows.filter(keeps).length;
+          // A filter that keeps all, or none, would show nothing.
+          expect([label, kept > 0 && kept < rows.length]).toEqual([label, true]);
+          const control = filter(page, label);
+          if ((await control.evaluate((element) => element.tagName)) === "SELECT") await control.selectOption(value);
+          else {
+            await control.fill(value);
+            await control.press("Enter");
+          }
+          await expect
+            .poll(() => text(page, ".list-head [role=status]"))
+            .toMatch(new RegExp(`^${kept} of ${rows.length} episodes`));
+          await page.getByRole("button", { name: "Clear" }).click();
+          await expect.poll(() => text(page, ".list-head [role=status]")).toBe(`${rows.length} episodes`);
+        }
+        // Several at once, in the link.
+        await filter(page, "Split").selectOption("eval");
+        await filter(page, "Success").selectOption("true");
+        const both = rows.filter(({ split, success }) => split === "eval" && success).length;
+        await expect.poll(() => text(page, ".list-head [role=status]")).toMatch(new RegExp(`^${both} of `));
+        expect(page.url()).toMatch(/split=eval&success=true/);
+      });
+    });
 
     test("take a label and a comment, and are found by them", async () => {
       const { rows } = await source.trajectories("lake-s0", { split: "train" });
@@ -351,66 +479,42 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
       });
     });
 
+    test.each([1280, 390])("of the chosen seed are named in view, %i pixels wide", async (width) => {
+      const { seeds } = await source.evaluations("lake-s0");
+      const { env, seed, temperature } = seeds.at(-1)!;
+      const link = href(["run", "lake-s0", "learn"], { pin: `${env} ${seed} ${temperature}` });
+      const inView = async (page: Page) => {
+        const [list, chosen] = await Promise.all([
+          page.locator(".seeds ul").boundingBox(),
+          page.locator(".seeds [aria-pressed=true]").boundingBox(),
+        ]);
+        return chosen!.x >= list!.x - 1 && chosen!.x + chosen!.width <= list!.x + list!.width + 1;
+      };
+      await visit(
+        link,
+        async (page) => {
+          expect(await text(page, ".seeds [aria-pressed=true]")).toContain(`seed ${seed}`);
+          await expect.poll(() => inView(page)).toBe(true);
+          // From the last, the next one is the first.
+          await page.keyboard.press("ArrowDown");
+          await page.waitForURL((url) => !url.href.endsWith(link));
+          await expect.poll(() => inView(page)).toBe(true);
+        },
+        width,
+      );
+    });
+
     test("open their tokens on surprise, with a legend", async () => {
       const { rows } = await source.trajectories("lake-s0", { split: "train" });
       const row = rows.find(({ hasTokens }) => hasTokens)!;
       await visit(href(["run", "lake-s0", "tokens", row.key]), async (page) => {
         expect(await page.locator(".token-text").getAttribute("class")).toContain("by-surprise");
         expect(await text(page, ".token-legend")).toMatch(/how unlikely.*3 nats or more/);
+        // It is on the screen, wherever the most surprising token is.
+        const box = await page.locator(".token-legend").boundingBox();
+        expect(box?.y).toBeGreaterThan(0);
+        expect(await page.evaluate(() => scrollY)).toBe(0);
       });
-    });
-  });
-
-  describe("a model at the board", () => {
-    test("tells how likely each action is and where it looks, moves, is taken over and handed back, and is saved", () =>
-      visit(href(["play"], { env: "frozen_lake", seed: 3, model: "shipped:generalist" }), async (page) => {
-        await page.waitForSelector(".likely");
-        const shares = await page.locator(".likely td:last-child").allInnerTexts();
-        expect(shares.length).toBe(5);
-        const sum = shares.reduce((total, share) => total + Number.parseFloat(share), 0);
-        expect(sum).toBeGreaterThan(99);
-        expect(sum).toBeLessThan(101);
-        expect(await page.locator(".likely .its-move").count()).toBe(1);
-        await page.getByRole("button", { name: "Where it looks" }).click();
-        await page.waitForSelector(".look-map i");
-        const strengths = await page
-          .locator(".look-map i")
-          .evaluateAll((cells) =>
-            cells.map((cell) => Number((cell as HTMLElement).style.getPropertyValue("--strength"))),
-          );
-        expect(Math.max(...strengths)).toBe(1);
-        expect(new Set(strengths).size).toBeGreaterThan(3);
-        const said = await text(page, ".likely .its-move th");
-        await page.getByRole("button", { name: "Model moves" }).click();
-        await page.waitForSelector(".history li >> nth=0");
-        // What it said it would do is what it did.
-        expect(await text(page, ".history li")).toContain(said);
-        expect(await text(page, ".history li small")).toContain("generalist");
-        await page.keyboard.press("ArrowDown");
-        await page.waitForSelector(".history li >> nth=1");
-        await page.waitForSelector(".likely");
-        await page.getByRole("button", { name: "Let it play" }).click();
-        await page.waitForSelector(".history li >> nth=2");
-        const saved = page.getByRole("link", { name: "Save as a demonstration" });
-        const [file] = await Promise.all([page.waitForEvent("download"), saved.click()]);
-        const row = JSON.parse(await readFile(await file.path(), "utf8"));
-        expect(row).toMatchObject({ env: "frozen_lake", seed: 3 });
-        expect(row.messages.filter(({ role }: { role: string }) => role === "assistant").length).toBeGreaterThan(2);
-      }));
-
-    test("of a path or an unknown name is refused", async () => {
-      const { session } = await source.play!.start({ env: "frozen_lake", seed: 1 });
-      await mkdir(join(folder, "secret"), { recursive: true });
-      await writeFile(join(folder, "secret/config.json"), "{}");
-      for (const model of [
-        "run:../secret@1",
-        "folder:/etc",
-        "hosted:openai:gpt",
-        "shipped:../recipes",
-        "run:lake-s0@7",
-      ]) {
-        await expect(source.play!.think(session, { model, greedy: true })).rejects.toThrow(/There is no model/);
-      }
     });
   });
 });

@@ -1,4 +1,4 @@
-/** A chart to take away: its numbers as CSV, its picture as PNG. Made in the page, so that an exported file can do it, too. */
+/** A chart to take away: its numbers as CSV, its image as PNG. Made in the page, so that an exported file can do it, too. */
 import type { Line } from "./chart.tsx";
 
 type Row = readonly (number | null | undefined)[];
@@ -50,7 +50,7 @@ export async function pngOf(
   }
   context.drawImage(plot, pad, canvas.height - plot.height - pad);
   return new Promise((done, fail) =>
-    canvas.toBlob((blob) => (blob === null ? fail(new Error("The picture is too large.")) : done(blob)), "image/png"),
+    canvas.toBlob((blob) => (blob === null ? fail(new Error("The image is too large.")) : done(blob)), "image/png"),
   );
 }
 

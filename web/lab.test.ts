@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exportLab, LAB_HEADERS } from "../src/viewer/lab.ts";
 import { startViewer, type Viewer } from "../src/viewer/server.ts";
 import { hasBrowser, openBrowser } from "./fixture/browser.ts";
+import { MainThread } from "./fixture/main-thread.ts";
 import { bundleWorker, labPage } from "./lab/build.ts";
 
 const root = resolve(import.meta.dirname, "..");
@@ -54,6 +55,7 @@ describe.skipIf(!hasBrowser)("in Chromium", () => {
   /** Learns for some updates; what the console said, and what was asked of the network. */
   async function learn(address: string): Promise<{ problems: string[]; asked: string[]; threads: string }> {
     const page = await browser.newPage();
+    const thread = await MainThread.trace(browser, page);
     const problems: string[] = [];
     const asked: string[] = [];
     page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
@@ -67,6 +69,10 @@ describe.skipIf(!hasBrowser)("in Chromium", () => {
     expect(Number(success)).toBeGreaterThanOrEqual(0);
     const threads = (await page.locator(".lab-status").textContent()) ?? "";
     expect(await page.locator(".alarm").count()).toBe(0);
+    // All learning is in workers. Time on the clock would count what other programs took.
+    const tasks = await thread.tasks(false);
+    expect(tasks.length).toBeGreaterThan(0);
+    expect(tasks.filter(({ cpuMs }) => cpuMs > 50)).toEqual([]);
     await page.close();
     return { problems, asked: asked.filter((url) => !url.startsWith("blob:") && !url.startsWith("data:")), threads };
   }

@@ -58,7 +58,7 @@ export function RunNotesForm(props: { run: RunListItem; change: Change | undefin
       />
       <span class="buttons">
         <button type="button" onClick={() => change({ archived: !notes.archived })}>
-          {notes.archived ? "Take out of the archive" : "Archive"}
+          {notes.archived ? "Unarchive" : "Archive"}
         </button>
         <button type="button" class="danger" disabled={run.status === "running"} onClick={() => setAsking(true)}>
           Delete…

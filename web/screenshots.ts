@@ -34,6 +34,8 @@ try {
     const shots = await shotsOf(httpSource(viewer.url.replace(/\/$/, "")));
     for (const [mode, options] of Object.entries(MODES)) {
       const page = await (await browser.newContext(options)).newPage();
+      // Machines are busy while others train.
+      page.setDefaultTimeout(200_000);
       for (const [name, { hash, before }] of Object.entries(shots)) {
         if (only !== undefined && !only.split(",").includes(name)) continue;
         await page.goto("about:blank");
@@ -59,9 +61,7 @@ async function shotsOf(source: Source): Promise<Record<string, Shot>> {
   const { rows } = await source.trajectories(run, { split: "train", limit: 500 });
   const row = rows.find(({ turns, success, advantage = 0 }) => turns >= 4 && success && advantage > 0.5) ?? rows[0];
   if (row === undefined) throw new Error("The run has no episodes to show.");
-  const press = (key: string, times: number) => async (page: Page) => {
-    for (let i = 0; i < times; i++) await page.keyboard.press(key);
-  };
+  const checkpoint = (await source.overview(run)).checkpoints.at(-1);
   const { rows: evaluated } = await source.trajectories(run, { split: "eval", limit: 50 });
   const pinned = evaluated.find(({ turns, success }) => turns >= 4 && success) ?? evaluated[0] ?? row;
   return {
@@ -75,6 +75,13 @@ async function shotsOf(source: Source): Promise<Record<string, Shot>> {
     learn: { hash: href(["run", run, "learn"], { pin: `${pinned.env} ${pinned.seed} 1` }) },
     sight: { hash: href(["run", run, "sight"]) },
     timeline: { hash: href(["run", run, "timeline"]) },
-    play: { hash: href(["play"], { env: "maze_2d/easy", seed: 4 }), before: press("o", 3) },
+    play: {
+      hash: href(["play"], { env: "frozen_lake", seed: 4, model: `run:${run}@${checkpoint}` }),
+      before: async (page) => {
+        await page.waitForSelector(".likely");
+        await page.getByRole("button", { name: "Where it looks" }).click();
+        await page.waitForSelector(".look-map i");
+      },
+    },
   };
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Series } from "../src/viewer/api.ts";
 import { thinOut } from "../src/viewer/query.ts";
 import { csvOf } from "./download.ts";
-import { meanOf, smooth } from "./series.ts";
+import { type ChartPlan, meanOf, SECTIONS, seriesFor, smooth } from "./series.ts";
 import { sharesOf } from "./shares.ts";
 
 describe("shares of a timeline", () => {
@@ -61,6 +61,22 @@ describe("a curve that is thinned out", () => {
     const broken = { ...series, values: values.map((value, i) => (i === 42 ? null : value)) };
     expect(thinOut(broken, 101).values.filter((value) => value === null)).toHaveLength(1);
   });
+});
+
+test("parts are drawn beside their whole where there are several", () => {
+  const drawn = (title: string, ...logged: string[]) => {
+    const plan = SECTIONS.flatMap(({ charts }) => charts).find((one) => one.title === title) as ChartPlan;
+    const all = new Map(logged.map((name) => [name, { name } as Series]));
+    return seriesFor(plan, all).map(({ name }) => name);
+  };
+  expect(drawn("Reward and its parts", "train/reward", "reward/task")).toEqual(["train/reward"]);
+  const parts = ["train/reward", "reward/task", "reward/format"];
+  expect(drawn("Reward and its parts", ...parts)).toEqual(parts);
+  expect(drawn("By environment", "eval/success/maze")).toEqual([]);
+  expect(drawn("By environment", "eval/success/maze", "eval/success/lake")).toHaveLength(2);
+  // One distance is all there is to say about the distance.
+  const title = "Probability of the taught move, by distance";
+  expect(drawn(title, "decisions/probability_by_distance/1")).toHaveLength(1);
 });
 
 test("smoothing starts unbiased", () => {

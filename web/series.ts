@@ -13,6 +13,8 @@ export type ChartPlan = {
   /** On an axis from 0 to 1. */
   readonly share?: boolean;
   readonly zero?: boolean;
+  /** A family of one member is left out: it says what the whole says. */
+  readonly several?: boolean;
   /** Values of one small batch each: smoothed unless the link says otherwise. */
   readonly noisy?: boolean;
 };
@@ -27,9 +29,9 @@ export const SECTIONS: readonly Section[] = [
     title: "Learning",
     charts: [
       { title: "Training success", metrics: ["train/success", "train/solved_groups"], success: true },
-      { title: "Reward and its parts", metrics: ["train/reward", "reward/*"] },
+      { title: "Reward and its parts", metrics: ["train/reward", "reward/*"], several: true },
       { title: "Replies not understood", metrics: ["train/parse_failures", "train/invalid_actions"] },
-      { title: "Demonstrations, nats a token", metrics: ["sft/nll"] },
+      { title: "Demonstrations, nats per token", metrics: ["sft/nll"] },
       { title: "Demonstrations, nats a reply", metrics: ["sft/nll_reply"] },
       { title: "Spread of reward in a group", metrics: ["train/reward_std"] },
       { title: "Turns an episode", metrics: ["train/turns"] },
@@ -45,7 +47,7 @@ export const SECTIONS: readonly Section[] = [
         interval: ["eval/success_low", "eval/success_high"],
         success: true,
       },
-      { title: "By environment", metrics: ["eval/success/*"], success: true },
+      { title: "By environment", metrics: ["eval/success/*"], success: true, several: true },
       {
         title: "Sight: own frames over others'",
         metrics: ["sight/gap"],
@@ -113,6 +115,7 @@ export function seriesFor(plan: ChartPlan, all: ReadonlyMap<string, Series>): Se
     if (!name.endsWith("/*")) return all.get(name) ?? [];
     const prefix = name.slice(0, -1);
     const family = [...all.values()].filter((series) => series.name.startsWith(prefix));
+    if (plan.several && family.length < 2) return [];
     // Members that are numbers (a distance, a turn) come in their order, others as they were logged.
     return family.toSorted((a, b) => leading(a.name.slice(prefix.length)) - leading(b.name.slice(prefix.length)));
   });

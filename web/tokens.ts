@@ -60,6 +60,14 @@ export function tokensOf(record: TokensRecord): Token[] {
   });
 }
 
+/** Sampled tokens, the least likely first. */
+export function mostSurprising(tokens: readonly Token[], most: number): Token[] {
+  return tokens
+    .filter(({ kind, sampler }) => kind === "s" && isNumber(sampler))
+    .sort((a, b) => (a.sampler ?? 0) - (b.sampler ?? 0))
+    .slice(0, most);
+}
+
 export function worstDrift(tokens: readonly Token[], most: number): Token[] {
   return tokens
     .filter(({ drift }) => drift !== null)

@@ -1,13 +1,13 @@
 /** The viewer over a run that is trained in the test: watched while it learns, then every page with what the trainer wrote. */
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NativeEngine } from "../src/engine/index.ts";
 import { signalsEnv, type TestFolder, tinyRecipe, warmFolder } from "../src/train/test-run.ts";
 import { train } from "../src/train/train.ts";
-import { exportRuns, httpSource, type Source, startViewer, type Viewer } from "../src/viewer/index.ts";
-import { buildWeb, errorsOf, hasBrowser, openBrowser, settled } from "./fixture/browser.ts";
+import { exportRuns, type Source } from "../src/viewer/index.ts";
+import { hasBrowser, settled } from "./fixture/browser.ts";
+import { OpenViewer, textOf as text } from "./fixture/viewer.ts";
 import { href } from "./route.ts";
 
 const STEPS = 10;
@@ -16,8 +16,7 @@ const RUN = "trained";
 describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 }, () => {
   let folder: TestFolder;
   let engine: NativeEngine;
-  let browser: Browser;
-  let viewer: Viewer;
+  let viewer: OpenViewer;
   let source: Source;
   /** Lets the trainer make its next step. */
   let goOn: () => void = () => {};
@@ -35,7 +34,6 @@ describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 },
       evaluate: { every: 5, seeds: [1_000_000_000, 1_000_000_007] },
       sight: { every: 5, episodes: 6 },
     });
-    await buildWeb(join(folder.root, "web"));
     // Before it logs step 4 the trainer waits until the page has shown step 3.
     const watched = new Promise<void>((resolve) => {
       goOn = resolve;
@@ -49,25 +47,18 @@ describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 },
       };
       training = train({ recipe, engine, folder: path, onStep });
     });
-    viewer = await startViewer({ folder: join(folder.root, "runs"), webFolder: join(folder.root, "web") });
-    source = httpSource(viewer.url.replace(/\/$/, ""));
-    browser = await openBrowser();
+    viewer = await OpenViewer.open(folder.root);
+    source = viewer.source;
   }, 300_000);
   afterAll(async () => {
     goOn();
     await training;
-    await browser?.close();
     await viewer?.close();
     await engine?.close();
     await folder?.remove();
   });
 
-  /** Opens a page and fails on any error in its console. */
-  async function visit(hash: string, body: (page: Page) => Promise<void>): Promise<void> {
-    expect(await errorsOf(browser, viewer.url + hash, body)).toEqual([]);
-  }
-
-  const text = async (page: Page, selector = "main") => (await page.locator(selector).first().textContent()) ?? "";
+  const visit: OpenViewer["visit"] = (...what) => viewer.visit(...what);
   const trained = async () => (await source.trajectories(RUN, { split: "train", limit: 500 })).rows;
 
   test("is followed while it learns, to its end", () =>
@@ -130,8 +121,8 @@ describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 },
 
   test("opens from one file on disk without a network", async () => {
     const out = join(folder.root, "trained.html");
-    await exportRuns({ folder: join(folder.root, "runs"), out, webFolder: join(folder.root, "web") });
-    const context = await browser.newContext({ offline: true });
+    await exportRuns({ folder: join(folder.root, "runs"), out, webFolder: viewer.webFolder });
+    const context = await viewer.browser.newContext({ offline: true });
     const page = await context.newPage();
     const asked: string[] = [];
     page.on("request", (request) => /^(file|data|blob):/.test(request.url()) || asked.push(request.url()));

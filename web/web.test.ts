@@ -1,23 +1,20 @@
 /** The viewer in a real browser, over runs written by the real writers and served by the real server. */
-import { cp, mkdtemp, rm } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { cp, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { Browser, Page } from "playwright-core";
+import { promisify } from "node:util";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RunFolder } from "../src/run/index.ts";
-import {
-  exportRuns,
-  httpSource,
-  type Source,
-  startViewer,
-  type TrajectoryRow,
-  type Viewer,
-} from "../src/viewer/index.ts";
-import { buildWeb, CHROMIUM, errorsOf, hasBrowser, openBrowser, settled } from "./fixture/browser.ts";
+import { exportRuns, type Source, startViewer, type TrajectoryRow } from "../src/viewer/index.ts";
+import { CHROMIUM, errorsOf, hasBrowser, settled } from "./fixture/browser.ts";
 import { EVAL_SEED, makeRun, startRun } from "./fixture/make-run.ts";
+import { OpenViewer, textOf as text } from "./fixture/viewer.ts";
 import { href } from "./route.ts";
 
+const BIN = resolve(import.meta.dirname, "../dist/cli.js");
 const ATTACK = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'><answer>left</answer>";
 
 if (!hasBrowser && (process.env.SACCADE_REQUIRE ?? "").split(",").includes("browser")) {
@@ -27,8 +24,7 @@ if (!hasBrowser && (process.env.SACCADE_REQUIRE ?? "").split(",").includes("brow
 
 describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
   let folder: string;
-  let browser: Browser;
-  let viewer: Viewer;
+  let viewer: OpenViewer;
   let source: Source;
   let run: RunFolder;
   let row: TrajectoryRow;
@@ -50,25 +46,19 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       seeds: 1,
       firstReply: ATTACK,
     });
-    await buildWeb(join(folder, "web"));
-    viewer = await startViewer({ folder: join(folder, "runs"), webFolder: join(folder, "web") });
-    source = httpSource(viewer.url.replace(/\/$/, ""));
+    viewer = await OpenViewer.open(folder);
+    source = viewer.source;
     const { rows } = await source.trajectories("alive", { env: "frozen_lake", split: "train", stepMax: 1 });
     row = rows.find(({ turns }) => turns > 2) ?? rows[0]!;
-    browser = await openBrowser();
   });
 
   afterAll(async () => {
-    await browser?.close();
     await viewer?.close();
     await run?.close("finished");
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** Opens a page and fails on any error in its console. */
-  async function visit(hash: string, body: (page: Page) => Promise<void>, width = 1280): Promise<void> {
-    expect(await errorsOf(browser, viewer.url + hash, body, width)).toEqual([]);
-  }
+  const visit: OpenViewer["visit"] = (...what) => viewer.visit(...what);
 
   /** Keeps back requests to `url` until the function it gives is called, which waits for their answers. */
   async function hold(page: Page, url: RegExp | ((url: URL) => boolean)): Promise<() => Promise<void>> {
@@ -89,8 +79,6 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
     };
   }
 
-  const text = async (page: Page, selector = "main") => (await page.locator(selector).textContent()) ?? "";
-
   test("the list of runs shows success between floor and ceiling, searches, and leads to a comparison by keyboard", () =>
     visit(href([]), async (page) => {
       await expect.poll(() => page.locator(".run-row").count()).toBe(2);
@@ -106,6 +94,28 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       await page.keyboard.type("done");
       await page.waitForFunction(() => document.querySelectorAll(".run-row").length === 1);
     }));
+
+  test("an overview of several environments has a row for each, on a phone, too", async () => {
+    for (const width of [1280, 360]) {
+      await visit(
+        href(["run", "done"]),
+        async (page) => {
+          const table = page.getByRole("table").filter({ hasText: "Evaluation success" });
+          const heads = await table.locator("thead th").allTextContents();
+          expect(heads).toEqual(["Evaluation success", "sampled", "oracle"]);
+          const { metrics } = await source.overview("done");
+          const envs = await table.locator("tbody th").allTextContents();
+          expect(envs.length).toBeGreaterThan(1);
+          const shown = await table.locator("tbody td:nth-child(2)").allTextContents();
+          expect(shown.map(Number)).toEqual(
+            envs.map((env) => expect.closeTo(metrics[`eval/success/${env}`] as number, 2)),
+          );
+          expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+        },
+        width,
+      );
+    }
+  });
 
   test("smoothing changes the curve and stands in the link", () =>
     visit(href(["compare"], { run: ["done", "alive"], metric: "train/reward" }), async (page) => {
@@ -133,21 +143,29 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
     const many = join(folder, "many");
     const names = ["a", "b", "a,b", "c", "d", "e", "f"];
     for (const name of names) await cp(join(folder, "runs", "done"), join(many, name), { recursive: true });
-    const other = await startViewer({ folder: many, webFolder: join(folder, "web") });
+    const other = await startViewer({ folder: many, webFolder: viewer.webFolder });
     try {
-      const errors = await errorsOf(browser, other.url + href(["compare"], { run: ["a,b", "c"] }), async (page) => {
-        const shown = () => page.locator(".legend a").evaluateAll((links) => links.map((a) => a.getAttribute("href")));
-        expect(await shown()).toEqual([href(["run", "a,b"]), href(["run", "c"])]);
-        await page.keyboard.press("+");
-        await page.waitForURL(/smooth=0\.10/);
-        expect(await shown()).toHaveLength(2);
-        await page.goto(other.url + href([]));
-        await page.waitForSelector(".run-row");
-        for (const _ of names) await page.keyboard.press("x").then(() => page.keyboard.press("j"));
-        await page.getByRole("button", { name: "Compare 7" }).click();
-        await page.waitForURL(/compare/);
-        await expect.poll(shown).toHaveLength(7);
-      });
+      const errors = await errorsOf(
+        viewer.browser,
+        other.url + href(["compare"], { run: ["a,b", "c"] }),
+        async (page) => {
+          const shown = () =>
+            page.locator(".legend a").evaluateAll((links) => links.map((a) => a.getAttribute("href")));
+          expect(await shown()).toEqual([href(["run", "a,b"]), href(["run", "c"])]);
+          // Both come from one recipe, so they have one name; their folders tell them apart.
+          expect(await page.locator(".legend a").allInnerTexts()).toEqual(["a,b", "c"]);
+          expect(await page.locator(".chart").first().locator("li span").allInnerTexts()).toEqual(["a,b", "c"]);
+          await page.keyboard.press("+");
+          await page.waitForURL(/smooth=0\.10/);
+          expect(await shown()).toHaveLength(2);
+          await page.goto(other.url + href([]));
+          await page.waitForSelector(".run-row");
+          for (const _ of names) await page.keyboard.press("x").then(() => page.keyboard.press("j"));
+          await page.getByRole("button", { name: "Compare 7" }).click();
+          await page.waitForURL(/compare/);
+          await expect.poll(shown).toHaveLength(7);
+        },
+      );
       expect(errors).toEqual([]);
     } finally {
       await other.close();
@@ -315,7 +333,7 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       expect(await text(page, ".divergence")).toContain(`turn ${group.divergence}`);
     }));
 
-  test("every token can be reached and is spelled out, the worst drift first", () =>
+  test("every token can be reached and is spelled out, the most surprising first", () =>
     visit(href(["run", "alive", "tokens", row.key]), async (page) => {
       const { record } = await source.trajectory("alive", row.key);
       const { kinds, images } = record.tokens![0]!;
@@ -324,10 +342,19 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
       expect(await page.locator(".token-image").allInnerTexts()).toEqual(
         images.map(({ length }) => `${length} tokens`),
       );
+      const listed = () => page.locator(".worst span").allInnerTexts();
+      const surprises = (await listed()).map(Number);
+      expect(surprises.length).toBeGreaterThan(3);
+      expect(surprises).toEqual(surprises.toSorted((a, b) => b - a));
+      expect(await page.locator('.worst [aria-pressed="true"]').count()).toBe(1);
       const spelled = await text(page, ".spelled");
       for (const word of ["sampler", "learner", "ratio", "advantage", "clipped"]) expect(spelled).toContain(word);
       await page.keyboard.press("ArrowLeft");
       await page.waitForFunction((old) => document.querySelector(".spelled")?.textContent !== old, spelled);
+      await page.getByRole("button", { name: "Drift", exact: true }).click();
+      await page.waitForURL(/colour=drift/);
+      const drifts = (await listed()).map((cell) => Math.abs(Number(cell.replace("−", "-"))));
+      expect(drifts).toEqual(drifts.toSorted((a, b) => b - a));
       await page.keyboard.press("v");
       await page.waitForSelector(".token-table .token-line.kind-s");
     }));
@@ -454,8 +481,8 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
 
   test("an exported page opens from disk without a network and shows its data", async () => {
     const out = join(folder, "run.html");
-    await exportRuns({ folder: join(folder, "runs"), out, webFolder: join(folder, "web") });
-    const context = await browser.newContext({ offline: true });
+    await exportRuns({ folder: join(folder, "runs"), out, webFolder: viewer.webFolder });
+    const context = await viewer.browser.newContext({ offline: true });
     const page = await context.newPage();
     const problems: string[] = [];
     page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
@@ -475,6 +502,17 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
     expect(await page.locator(".frame.large").getAttribute("src")).toMatch(/^data:image\/png/);
     expect(await text(page, ".reply >> nth=0")).toBe(ATTACK);
     expect(await page.evaluate(() => "hacked" in window)).toBe(false);
+    // Where a size is asked for, the command says what was left out, and the page lists it.
+    const most = "600KB";
+    const small = join(folder, "small.html");
+    const words = ["run", "pack", join(folder, "runs"), "--out", small, "--max-size", most];
+    const { stdout } = await promisify(execFile)(process.execPath, [BIN, ...words]);
+    const [, ...leftOut] = stdout.trim().split("\n");
+    expect((await stat(small)).size).toBeLessThanOrEqual(600 * 1024);
+    expect(leftOut.join("\n")).toMatch(/^left out: .*\d+ of \d+ trajectories, the oldest first\.$/m);
+    await page.goto(pathToFileURL(small).href);
+    await settled(page);
+    for (const line of leftOut) expect(await text(page, ".missing")).toContain(line.replace("left out: ", ""));
     expect(problems).toEqual([]);
     await context.close();
   });

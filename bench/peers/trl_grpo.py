@@ -28,13 +28,13 @@ from trl.trainer import grpo_trainer
 
 warnings.filterwarnings("ignore")
 asked, answers = queue.Queue(), queue.Queue()
-counts = {"sampling": 0, "learning": 0}  # pictures that went through the vision tower
+counts = {"sampling": 0, "learning": 0}  # images that went through the vision tower
 lengths = []  # ids of the sequences that were learned
 random = np.random.default_rng(0)
 
 
 class NoVideo(Qwen3VLProcessor):
-    """The video processor needs torchvision, which pictures do not."""
+    """The video processor needs torchvision, which images do not."""
 
     def __init__(self, image_processor=None, tokenizer=None, chat_template=None, **kwargs):
         super().__init__(image_processor, tokenizer, None, chat_template=chat_template, **kwargs)
@@ -44,7 +44,7 @@ class NoVideo(Qwen3VLProcessor):
             super().check_argument_for_proper_class(argument_name, argument)
 
 
-def picture():
+def image():
     """A frame that nobody has seen before."""
     return Image.fromarray(random.integers(0, 256, (64, 64, 3), dtype=np.uint8))
 
@@ -53,11 +53,11 @@ class Walk:
     """The environment: a new frame at the start and after each action."""
 
     def reset(self, **_):
-        return [{"type": "image", "image": picture()}]
+        return [{"type": "image", "image": image()}]
 
     def act(self) -> str:
         """Moves on and looks."""
-        return [{"type": "image", "image": picture()}, {"type": "text", "text": "You moved. Move again."}]
+        return [{"type": "image", "image": image()}, {"type": "text", "text": "You moved. Move again."}]
 
     def get_reward(self) -> float:
         return float(random.random())
@@ -80,7 +80,7 @@ class Gate(TrainerCallback):
         answers.put({"ms": (time.perf_counter() - self.start) * 1000, "cpu": (time.process_time() - self.cpu) * 1000})
 
 
-def count_pictures(visual, args, kwargs):
+def count_images(visual, args, kwargs):
     grids = kwargs.get("grid_thw", args[1] if len(args) > 1 else None)
     counts["learning" if torch.is_grad_enabled() else "sampling"] += len(grids)
 
@@ -90,18 +90,18 @@ def note_length(model, args, kwargs):
         lengths.append(kwargs["input_ids"].shape[1])
 
 
-def open_trainer(folder, out, rollouts, siblings, tokens, pictures, turns, prompt, masked, steps, threads, tuned):
-    """`turns`: tool turns of an environment; 0: single-turn prompts of a dataset with `pictures` frames each."""
+def open_trainer(folder, out, rollouts, siblings, tokens, images, turns, prompt, masked, steps, threads, tuned):
+    """`turns`: tool turns of an environment; 0: single-turn prompts of a dataset with `images` frames each."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.response_template = qwen3_template
     with open(f"{folder}/chat_template.jinja") as file:
         processor = NoVideo(Qwen2VLImageProcessorPil.from_pretrained(folder), tokenizer, chat_template=file.read())
     model = Qwen3VLForConditionalGeneration.from_pretrained(folder, attn_implementation="sdpa", dtype=torch.float32)
-    model.model.visual.register_forward_pre_hook(count_pictures, with_kwargs=True)
+    model.model.visual.register_forward_pre_hook(count_images, with_kwargs=True)
     model.register_forward_pre_hook(note_length, with_kwargs=True)
     groups = rollouts // siblings
     text = {"prompt": [{"role": "user", "content": prompt}]}
-    rows = [{**text, **({} if turns else {"images": [picture() for _ in range(pictures)]})} for _ in range(groups * steps)]
+    rows = [{**text, **({} if turns else {"images": [image() for _ in range(images)]})} for _ in range(groups * steps)]
     environment = {"environment_factory": Walk} if turns else {"reward_funcs": lambda completions, **_: list(random.random(len(completions)))}
     grpo_trainer.parse_response = always_calls
     trainer = GRPOTrainer(

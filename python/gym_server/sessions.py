@@ -100,7 +100,7 @@ class Sessions:
                 if number == session.call and asked == session.asked and session.answer is not None:
                     return given(session.answer)
                 if number != session.call + 1:
-                    raise Refused(409, f"Call {number} was answered before or comes too early: {session.call + 1} is next.")
+                    raise Refused(409, f"Call {number} was already answered or comes too early: the next is {session.call + 1}.")
                 session.call, session.asked = number, asked
             try:
                 session.answer = self.perform(session, method, params)

@@ -21,7 +21,7 @@ from transformers.models.qwen3_vl.processing_qwen3_vl import Qwen3VLProcessor
 
 
 class NoVideo(Qwen3VLProcessor):
-    """The video processor needs torchvision, which pictures do not."""
+    """The video processor needs torchvision, which images do not."""
 
     def __init__(self, image_processor=None, tokenizer=None, chat_template=None, **kwargs):
         super().__init__(image_processor, tokenizer, None, chat_template=chat_template, **kwargs)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from .errors import ConfigError, DataError
 from .modules import LoraLinear
 from .network import Freeze, Network
+from .quantized import QuantizedLinear
 from .seeds import lora_a
 
 ADAPTER_PREFIX = "base_model.model."
@@ -39,12 +40,12 @@ class LoraSpec:
         return LoraSpec(given["rank"], given["alpha"], None if targets is None else tuple(targets))
 
 
-def linear_modules(network: Network) -> dict[str, nn.Linear]:
+def linear_modules(network: Network) -> dict[str, nn.Linear | QuantizedLinear]:
     """Modules that can be adapted, under their Hugging Face names."""
     return {
         name: module
         for name, module in network.model.named_modules()
-        if isinstance(module, nn.Linear) and not name.startswith("lm_head") and "embed" not in name
+        if isinstance(module, (nn.Linear, QuantizedLinear)) and not name.startswith("lm_head") and "embed" not in name
     }
 
 

@@ -36,12 +36,12 @@ class Segments(NamedTuple):
     alike: int
 
     @staticmethod
-    def of(lengths: list[int], device: torch.device, dtype: torch.dtype, least: int = 1024, pictures: bool = False) -> Segments:
-        """`least`: shorter ones count as this long, which costs next to nothing, and a compiled layer sees one number. `pictures` are often of one size."""
+    def of(lengths: list[int], device: torch.device, dtype: torch.dtype, least: int = 1024, images: bool = False) -> Segments:
+        """`least`: shorter ones count as this long, which costs next to nothing, and a compiled layer sees one number. `images` are often of one size."""
         bounds = torch.zeros(len(lengths) + 1, dtype=torch.int32)
         bounds[1:] = torch.tensor(lengths, dtype=torch.int32).cumsum(0)
         varlen = uses_varlen(device, dtype)
-        alike = lengths[0] if pictures and varlen and len(lengths) >= ALIKE and lengths[0] >= 256 and len(set(lengths)) == 1 else 0
+        alike = lengths[0] if images and varlen and len(lengths) >= ALIKE and lengths[0] >= 256 and len(set(lengths)) == 1 else 0
         return Segments(() if varlen else tuple(lengths), to_device(bounds, device), bucket(max(least, *lengths)), alike)
 
 

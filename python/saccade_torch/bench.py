@@ -1,9 +1,11 @@
 """python -m saccade_torch.bench: how fast this machine learns and samples with a model's shape and random weights, beside plain transformers.
 
     python -m saccade_torch.bench ceilings learn sample episodes drift --shape 2b --frozen --peers
+    python -m saccade_torch.bench learn --shape 30b-a3b --layers 6 --compile-borrowed
 
 Every line that is printed is one result, as JSON. Work is the matrix products that are done: 6 × each matrix's weights × the rows it is applied to (tokens,
-patches, merged patches, trained places for the head); attention and anything computed twice are not counted, the optimizer's time is.
+patches, merged patches, trained places for the head), of experts those that a token goes to; attention and anything computed twice are not counted, the
+optimizer's time is.
 """
 
 from __future__ import annotations
@@ -47,6 +49,28 @@ SHAPES: dict[str, dict[str, Any]] = {
             deepstack_visual_indexes=[5, 11, 17],
         ),
     ),
+    "4b": dict(
+        text_config=dict(
+            vocab_size=151936, hidden_size=2560, intermediate_size=9728, num_hidden_layers=36, num_attention_heads=32, num_key_value_heads=8,
+            head_dim=128, max_position_embeddings=8192,
+            rope_parameters=dict(rope_type="default", rope_theta=5e6, mrope_section=[24, 20, 20], mrope_interleaved=True),
+        ),
+        vision_config=dict(
+            depth=24, hidden_size=1024, intermediate_size=4096, num_heads=16, out_hidden_size=2560, num_position_embeddings=2304, patch_size=16,
+            deepstack_visual_indexes=[5, 11, 17],
+        ),
+    ),
+    "30b-a3b": dict(
+        text_config=dict(
+            vocab_size=151936, hidden_size=2048, intermediate_size=6144, num_hidden_layers=48, num_attention_heads=32, num_key_value_heads=4,
+            head_dim=128, max_position_embeddings=8192, num_experts=128, num_experts_per_tok=8, moe_intermediate_size=768, decoder_sparse_step=1,
+            rope_parameters=dict(rope_type="default", rope_theta=5e6, mrope_section=[24, 20, 20], mrope_interleaved=True),
+        ),
+        vision_config=dict(
+            depth=27, hidden_size=1152, intermediate_size=4304, num_heads=16, out_hidden_size=2048, num_position_embeddings=2304, patch_size=16,
+            deepstack_visual_indexes=[8, 16, 24],
+        ),
+    ),
     "20m": dict(
         text_config=dict(
             vocab_size=1024, hidden_size=384, intermediate_size=1152, num_hidden_layers=8, num_attention_heads=6, num_key_value_heads=3,
@@ -69,6 +93,17 @@ SHAPES: dict[str, dict[str, Any]] = {
             deepstack_visual_indexes=[0],
         ),
     ),
+    "tiny-moe": dict(
+        text_config=dict(
+            vocab_size=512, hidden_size=64, intermediate_size=128, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+            head_dim=16, max_position_embeddings=8192, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=32, decoder_sparse_step=1,
+            rope_parameters=dict(rope_type="default", rope_theta=5e6, mrope_section=[4, 2, 2], mrope_interleaved=True),
+        ),
+        vision_config=dict(
+            depth=2, hidden_size=32, intermediate_size=64, num_heads=2, out_hidden_size=64, num_position_embeddings=400, patch_size=16,
+            deepstack_visual_indexes=[0],
+        ),
+    ),
 }  # fmt: skip
 
 
@@ -82,16 +117,18 @@ def vision_ids(vocabulary: int) -> list[int]:
     return [vocabulary - 4, vocabulary - 3, vocabulary - 2]
 
 
-def make_folder(shape: str, folder: Path, device: torch.device, sharpness: float) -> str:
-    """Random weights as transformers draws them. `sharpness` multiplies the output weights: 1 leaves logits almost flat."""
-    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+def make_folder(shape: str, folder: Path, device: torch.device, sharpness: float, layers: int | None = None) -> str:
+    """Random weights as transformers draws them. `sharpness` multiplies the output weights: 1 leaves logits almost flat. `layers`: only so many."""
+    import transformers
 
-    spec = SHAPES[shape]
+    spec = SHAPES[shape] if layers is None else {**SHAPES[shape], "text_config": {**SHAPES[shape]["text_config"], "num_hidden_layers": layers}}
+    kind = "Qwen3VLMoe" if "num_experts" in spec["text_config"] else "Qwen3VL"
     image, start, end = vision_ids(spec["text_config"]["vocab_size"])
-    config = Qwen3VLConfig(**spec, tie_word_embeddings=True, image_token_id=image, video_token_id=end + 1, vision_start_token_id=start, vision_end_token_id=end)
+    ids = dict(image_token_id=image, video_token_id=end + 1, vision_start_token_id=start, vision_end_token_id=end)
+    config = getattr(transformers, f"{kind}Config")(**spec, tie_word_embeddings=True, **ids)
     torch.manual_seed(0)
     with torch.device(device):
-        model = Qwen3VLForConditionalGeneration(config)
+        model = getattr(transformers, f"{kind}ForConditionalGeneration")(config)
     with torch.no_grad():
         model.lm_head.weight.mul_(sharpness)
     model.to(torch.bfloat16).save_pretrained(folder)
@@ -99,31 +136,31 @@ def make_folder(shape: str, folder: Path, device: torch.device, sharpness: float
 
 
 @lru_cache(maxsize=8192)
-def picture(seed: int) -> Frame:
+def image(seed: int) -> Frame:
     """Blocks of colour and noise, different for each seed."""
     random = np.random.default_rng(seed)
     coarse = random.integers(0, 256, (SIDE // 32, SIDE // 32, 3), dtype=np.uint8)
     pixels = np.repeat(np.repeat(coarse, 32, 0), 32, 1) ^ random.integers(0, 32, (SIDE, SIDE, 3), dtype=np.uint8)
-    return pixel_frame(f"picture {seed}", SIDE, SIDE, torch.from_numpy(pixels).flatten())
+    return pixel_frame(f"image {seed}", SIDE, SIDE, torch.from_numpy(pixels).flatten())
 
 
 class Episodes:
-    """Prompts of `first` ids, then turns of a picture, `text` ids and a reply."""
+    """Prompts of `first` ids, then turns of an image, `text` ids and a reply."""
 
     def __init__(self, network: Network, first: int = 100, text: int = 20, reply: int = 32) -> None:
         self.vocabulary = network.vocabulary
         self.first, self.text, self.reply = first, text, reply
-        self.tokens = network.format.tokens(picture(0))
+        self.tokens = network.format.tokens(image(0))
         self.image, self.start, self.end = vision_ids(self.vocabulary)
 
     def words(self, seed: int, count: int) -> np.ndarray:
         return np.random.default_rng(seed).integers(0, self.image, count, dtype=np.int32)
 
     def observe(self, row: Tokens, seed: int, text: int) -> Tokens:
-        """Adds a picture and words."""
+        """Adds an image and words."""
         at = len(row.ids) + 1
         shown = np.array([self.start, *[self.image] * self.tokens, self.end], dtype=np.int32)
-        return Tokens(np.concatenate([row.ids, shown, self.words(seed, text)]), (*row.spans, Span(at, self.tokens, picture(seed))))
+        return Tokens(np.concatenate([row.ids, shown, self.words(seed, text)]), (*row.spans, Span(at, self.tokens, image(seed))))
 
     def prompt(self, seed: int) -> Tokens:
         return self.observe(Tokens(self.words(seed + 10**6, 1)), seed, self.first - 1)
@@ -158,11 +195,13 @@ class Episodes:
 
 def work(network: Network, data: Sequence[Datum]) -> dict[str, float]:
     """Floating-point operations of learning from these, forward and backward."""
-    counts = {"text": 0, "tower": 0, "merger": 0}
+    counts = {"text": 0.0, "tower": 0.0, "merger": 0.0}
+    text = network.config.text_config
+    active = text.num_experts_per_tok / text.num_experts if getattr(text, "num_experts", None) else 1.0
     for name, parameter in network.named().items():
         if parameter.dim() < 2 or "embed_tokens" in name or "pos_embed" in name or name == "lm_head.weight":
             continue
-        counts["merger" if "merger" in name else "tower" if "visual" in name else "text"] += parameter.numel()
+        counts["merger" if "merger" in name else "tower" if "visual" in name else "text"] += parameter.numel() * (active if ".experts." in name else 1)
     tokens = sum(len(datum.input.ids) for datum in data)
     merged = sum(span.length for datum in data for span in datum.input.spans)
     trained = sum(int((datum.targets >= 0).sum()) for datum in data)
@@ -227,7 +266,7 @@ ADAMW = {"name": "adamw", "learningRate": 1e-6, "weightDecay": 0.01, "maxGradNor
 
 
 def learn(folder: str, settings: Settings, tokens: int, steps: int, freeze: str | None, fresh: bool = True, name: str = "learn") -> float:
-    """Whole steps: forward, backward, clip, AdamW. `fresh`: no picture was seen before."""
+    """Whole steps: forward, backward, clip, AdamW. `fresh`: no image was seen before."""
     learner = Learner(folder, settings, freeze=freeze)
     episodes = Episodes(learner.network)
     batches = [episodes.batch(tokens, seed) for seed in range(2 + steps)]
@@ -296,12 +335,11 @@ def weight_bytes(network: Network) -> int:
 
 def row_bytes(network: Network) -> int:
     """Of keys and values of one token."""
-    text = network.config.text_config
-    return 2 * text.num_hidden_layers * text.num_key_value_heads * network.head_dim * network.compute.itemsize
+    return 2 * sum(heads * width for _, heads, width in network.caches) * network.compute.itemsize
 
 
 def sample(folder: str, settings: Settings, sizes: Sequence[int], bandwidth: float, new: int = 64) -> dict[int, float]:
-    """One picture, 100 ids of text, `new` ids each; nothing is shared or known before."""
+    """One image, 100 ids of text, `new` ids each; nothing is shared or known before."""
     sampler = open_sampler(folder, settings)
     network, device = sampler.network, settings.device
     episodes = Episodes(network)
@@ -336,7 +374,7 @@ def sample(folder: str, settings: Settings, sizes: Sequence[int], bandwidth: flo
 
 
 def play(folder: str, settings: Settings, count: int, turns: int, reply: int) -> float:
-    """Whole episodes, every turn a new picture; episodes go on as soon as their reply is there. Episodes per second."""
+    """Whole episodes, every turn a new image; episodes go on as soon as their reply is there. Episodes per second."""
     sampler = open_sampler(folder, settings)
     episodes = Episodes(sampler.network, reply=reply)
     device = settings.device
@@ -369,9 +407,9 @@ def play(folder: str, settings: Settings, count: int, turns: int, reply: int) ->
         return made
 
     once(10**6)
-    # Drawing the pictures is the environments' work.
+    # Drawing the images is the environments' work.
     for i in range(count * turns):
-        picture(2 * 10**6 + 1000 * (i % count) + i // count)
+        image(2 * 10**6 + 1000 * (i % count) + i // count)
     begin = clock(device)
     made = once(2 * 10**6)
     seconds = clock(device) - begin
@@ -459,11 +497,14 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--borrow", action="store_true", help="through transformers' modules, though network.py computes this family")
+    parser.add_argument("--compile-borrowed", action="store_true", help="compile the layers of transformers' modules")
+    parser.add_argument("--layers", type=int, help="only so many layers of the language part")
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--pack-tokens", type=int, default=16384)
     parser.add_argument("--packs", type=int, default=4, help="packs in a step")
     parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--frozen", action="store_true", help="also with a frozen tower: pictures that are new, and that were seen before")
+    parser.add_argument("--frozen", action="store_true", help="also with a frozen tower: images that are new, and that were seen before")
     parser.add_argument("--sequences", type=int, default=8, help="in a padded batch of transformers")
     parser.add_argument("--batch", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--episodes", type=int, default=64)
@@ -475,16 +516,19 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_float32_matmul_precision("highest")
     device = torch.device(given.device)
-    settings = Settings(device, getattr(torch, given.dtype), given.pack_tokens, compile=given.compile and device.type == "cuda", checkpointing=given.checkpointing)
+    settings = Settings(
+        device, getattr(torch, given.dtype), given.pack_tokens, compile=given.compile and device.type == "cuda", checkpointing=given.checkpointing,
+        borrow=given.borrow, compile_borrowed=given.compile_borrowed,
+    )  # fmt: skip
     given.bandwidth = 0.0
     if device.type == "cuda":
         # What is left for the host is small, and other programs may have its cores.
         torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as root:
         begin = time.perf_counter()
-        place = Path(given.folder or root) / f"{given.shape}-{given.sharpness}"
-        folder = str(place) if (place / "config.json").exists() else make_folder(given.shape, place, device, given.sharpness)
-        say("model", shape=given.shape, seconds=time.perf_counter() - begin, torch=torch.__version__, device=torch.cuda.get_device_name() if device.type == "cuda" else "cpu")
+        place = Path(given.folder or root) / f"{given.shape}-{given.sharpness}{f'-{given.layers}' if given.layers else ''}"
+        folder = str(place) if (place / "config.json").exists() else make_folder(given.shape, place, device, given.sharpness, given.layers)
+        say("model", shape=given.shape, layers=given.layers, borrow=given.borrow, compile_borrowed=given.compile_borrowed, seconds=time.perf_counter() - begin, torch=torch.__version__, device=torch.cuda.get_device_name() if device.type == "cuda" else "cpu")
         for what in given.what:
             try:
                 run(what, folder, settings, given)

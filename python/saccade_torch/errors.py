@@ -17,7 +17,7 @@ class ConfigError(SaccadeError):
 
 
 class DataError(SaccadeError):
-    """Ids, pictures, arrays or files do not have the shape they must have."""
+    """Ids, images, arrays or files do not have the shape they must have."""
 
 
 class EngineError(SaccadeError):
@@ -25,10 +25,10 @@ class EngineError(SaccadeError):
 
 
 class MissingFrames(SaccadeError):
-    """Pictures were named that this worker does not have; the caller sends them and asks again."""
+    """Images were named that this worker does not have; the caller sends them and asks again."""
 
     def __init__(self, keys: list[str]) -> None:
-        super().__init__(f"{len(keys)} pictures are not here; send them first.")
+        super().__init__(f"{len(keys)} images are not here; send them first.")
         self.keys = keys
 
 

@@ -1,4 +1,4 @@
-"""What a vision tower that does not change makes of pictures: computed once for each distinct picture and kept, least recently used out first."""
+"""What a vision tower that does not change makes of images: computed once for each distinct image and kept, least recently used out first."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class FeatureCache:
         return [found[frame.key] for frame in frames]
 
     def joined(self, frames: Sequence[Frame]) -> Features | None:
-        """Of these pictures, one below the other."""
+        """Of these images, one below the other."""
         if not frames:
             return None
         parts = self.of(frames)

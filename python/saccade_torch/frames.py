@@ -1,4 +1,4 @@
-"""Pictures on their way into a network. A picture crosses the wire once: as the RGB bytes the model's processor made of it (the TypeScript side
+"""Images on their way into a network. An image crosses the wire once: as the RGB bytes the model's processor made of it (the TypeScript side
 resizes, so that every engine sees the same pixels), or as processed features, which are used as they are. Both are named by a key.
 """
 
@@ -27,13 +27,13 @@ class Frame:
     grid: tuple[int, int] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """To another rank travels this picture, not all that it came in with."""
+        """To another rank travels this image, not all that it came in with."""
         return Frame, (self.key, self.pixels.clone(), self.grid)
 
 
 @dataclass(frozen=True)
 class PatchFormat:
-    """How a model cuts and normalises pictures: what `config.json` and `preprocessor_config.json` say."""
+    """How a model cuts and normalises images: what `config.json` and `preprocessor_config.json` say."""
 
     patch: int
     temporal: int
@@ -66,7 +66,7 @@ class PatchFormat:
         side = self.patch * self.merge
         count, height, width = pixels.shape[:3]
         if height % side or width % side:
-            raise DataError(f"A picture of {width}×{height} pixels is not whole tokens of {side}; resize it with the model's processor.")
+            raise DataError(f"An image of {width}×{height} pixels is not whole tokens of {side}; resize it with the model's processor.")
         split = (count, height // side, self.merge, self.patch, width // side, self.merge, self.patch, 3)
         rows = pixels.reshape(split).permute(0, 1, 4, 2, 5, 7, 3, 6).reshape(-1, 3, self.patch**2)
         channels = torch.arange(3, device=pixels.device)[:, None]
@@ -77,7 +77,7 @@ class PatchFormat:
         """Patches that a renderer cut [frames, patches, values]; bytes are pixels, which are rescaled and normalised here."""
         row = 3 * self.temporal * self.patch**2
         if patches.shape[-1] != row:
-            raise DataError(f"A processed picture has {patches.shape[-1]} numbers a patch, and this model takes {row}. Render it with its processor.")
+            raise DataError(f"A processed image has {patches.shape[-1]} numbers a patch, and this model takes {row}. Render it with its processor.")
         values = patches.flatten(0, 1)
         if values.dtype != torch.uint8:
             return values.float()
@@ -135,7 +135,7 @@ class FrameStore:
 def pixel_frame(key: str, height: int, width: int, data: Tensor) -> Frame:
     """Of bytes that nobody writes to."""
     if len(data) != height * width * 3:
-        raise DataError(f"A {width}×{height} RGB picture has {height * width * 3} bytes, but {len(data)} came.")
+        raise DataError(f"A {width}×{height} RGB image has {height * width * 3} bytes, but {len(data)} came.")
     return Frame(key, data.view(height, width, 3))
 
 
@@ -146,6 +146,6 @@ def feature_frame(key: str, grid: Sequence[int], dtype: str, data: Tensor) -> Fr
         raise DataError(f"Features of dtype {dtype} are not known; there are {', '.join(types)}.")
     time, height, width = grid
     if time != 1:
-        raise DataError(f"Features of {time} frames are a film; only pictures are supported.")
+        raise DataError(f"Features of {time} frames are a film; only images are supported.")
     # Copied: a number of several bytes must not begin anywhere.
     return Frame(key, data.clone().view(types[dtype]).reshape(height * width, -1), (height, width))

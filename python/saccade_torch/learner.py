@@ -17,16 +17,19 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from . import files
-from .adapters import ADAPTER_PREFIX, CONFIG, WEIGHTS, LoraSpec, add_adapter, config_json, read_adapter
+from .adapters import ADAPTER_PREFIX, CONFIG, WEIGHTS, LoraSpec, add_adapter, config_json, linear_modules, read_adapter
 from .attention import uses_varlen
 from .errors import ConfigError, DataError, EngineError, no_memory, out_of_memory
 from .features import FeatureCache
 from .losses import LossInputs, LossTerms, policy_loss, value_loss
 from .families import FamilyNetwork
+from .kinds import FAMILIES
 from .network import ARCHITECTURES, VALUE_HEAD, Freeze, Head, Network, Tokens, read_kind
 from .optimizer import Optimizer, clip_scale
+from .quantized import Base, quantize_layers
 from .seeds import value_head
 from .sharding import like, shard, whole, writes
+from .whole import WholeNetwork
 
 T = TypeVar("T")
 ARRAYS = ("advantages", "oldLogprobs", "referenceLogprobs", "returns", "oldValues")
@@ -51,7 +54,8 @@ NOTHING = Datum(Tokens(np.zeros(1, dtype=np.int32)), np.zeros(1, dtype=np.int32)
 
 @dataclass(frozen=True)
 class Settings:
-    """Of the device and the arithmetic. `pack_tokens`: tokens in one pass; the number to lower when memory runs out."""
+    """Of the device and the arithmetic. `pack_tokens`: tokens in one pass; the number to lower when memory runs out. `base`: how frozen layers of the language
+    part are kept, of learners and samplers alike; none: as they are computed with. `small_moments`: 8 bits for each of the optimizer's."""
 
     device: torch.device
     compute: torch.dtype = torch.float32
@@ -59,6 +63,12 @@ class Settings:
     compile: bool = False
     checkpointing: bool = False
     offload: bool = False
+    borrow: bool = False
+    """Families that `network.py` computes run through transformers' modules, too: to compare them."""
+    compile_borrowed: bool = False
+    """Layers of transformers' modules are compiled, too: to measure it."""
+    base: Base | None = None
+    small_moments: bool = False
 
     @staticmethod
     def default() -> Settings:
@@ -83,14 +93,26 @@ def open_network(folder: str, head: Head, settings: Settings, trained: bool, lor
     """`trained` without LoRA: 32-bit masters, and what `freeze` holds back stays as it is."""
     if (Path(folder) / CONFIG).exists():
         raise ConfigError(f"{folder} is an adapter. Name its base model as the folder, and load the adapter into the learner.")
+    if settings.base is not None:
+        if trained and lora is None:
+            raise ConfigError(f"A base of {settings.base} is frozen and can't learn: set lora, or leave the engine's base out.")
+        if settings.offload:
+            raise ConfigError("A quantised base stays on its device: leave the engine's offload or its base out.")
     kind = read_kind(folder)
-    if kind in ARCHITECTURES:
-        network = Network(folder, head, settings.compute, settings.device, trained and lora is None, place)
+    # Of what is quantised, a small device never holds the whole.
+    start = torch.device("cpu") if settings.base is not None else place
+    if kind in ARCHITECTURES and not settings.borrow:
+        network = Network(folder, head, settings.compute, settings.device, trained and lora is None, start)
     elif place is not None:
         raise ConfigError(f"{folder}: {kind} runs in one process without offload. Set processes to 1 and offload to false.")
     else:
         # With the same face.
-        network = FamilyNetwork(folder, kind, head, settings.compute, settings.device, trained and lora is None)  # type: ignore[assignment]
+        borrow = FamilyNetwork if kind in FAMILIES else WholeNetwork
+        network = borrow(folder, kind, head, settings.compute, settings.device, trained and lora is None, start)  # type: ignore[assignment]
+    if settings.base is not None:
+        hidden = {name: layer for name, layer in linear_modules(network).items() if not network.sees(name)}
+        quantize_layers(network.model, hidden, settings.base, settings.device, settings.compile and uses_varlen(settings.device, settings.compute))
+        network.to(place or settings.device)
     if network.score is not None:
         kept = files.read_value_head(Path(folder))
         first = torch.from_numpy(value_head(network.score.in_features, seed))[None] if kept is None else kept
@@ -140,13 +162,16 @@ class Learner:
         # The whole model must fit into host memory, but never onto one device.
         self.network = open_network(folder, head, settings, True, lora, freeze, seed, torch.device("cpu") if apart else None)
         self.network.checkpointing = settings.checkpointing
-        if settings.compile and self.network.own and uses_varlen(settings.device, settings.compute):
-            compile_layers(self.network)
+        if settings.compile and uses_varlen(settings.device, settings.compute):
+            if self.network.own:
+                compile_layers(self.network)
+            elif settings.compile_borrowed and isinstance(self.network, FamilyNetwork):
+                compile_borrowed(self.network)
         if apart:
             shard(self.network, ranks, settings.offload)
         trained = {name: p for name, p in self.network.named().items() if p.requires_grad}
         self.trained = {ADAPTER_PREFIX + name: p for name, p in trained.items()} if lora else trained
-        self.optimizer = Optimizer(self.trained, settings.compute)
+        self.optimizer = Optimizer(self.trained, settings.compute, settings.small_moments)
         self.tower_frozen = not any(p.requires_grad for name, p in self.network.named().items() if self.network.sees(name))
         self.seen = FeatureCache(self.network)
         self.version = 0
@@ -237,9 +262,9 @@ class Learner:
     def fresh_optimizer(self) -> None:
         self.optimizer.fresh()
 
-    def publish(self, spare: Network | None = None) -> tuple[Network | None, int]:
-        """The current weights as a network of their own, and their version; `spare` is one that nothing uses any more. Of several ranks, the
-        first has the network."""
+    def publish(self, spare: Network | None = None, here: bool | None = None) -> tuple[Network | None, int]:
+        """The current weights as a network of their own, and their version; `spare` is one that nothing uses any more. `here`: whether this rank keeps
+        a copy; the first always does."""
         if self.head == "value":
             raise EngineError("A critic can't sample; publish the policy's learner.")
         if self.moved:
@@ -247,13 +272,19 @@ class Learner:
         self.moved = False
         if not self.network.sharded:
             return snapshot(self.network, spare), self.version
-        if writes() and spare is None:
+        here = here or writes()
+        if here and spare is None:
             spare = open_network(self.network.folder, "lm", self.settings, trained=False, lora=self.lora, freeze=self.freeze).requires_grad_(False)
         into = {} if spare is None else spare.named()
         with torch.no_grad():
             for name, parameter in self.network.named().items():
                 full = whole(parameter.detach())
-                if name in into:
+                if name not in into:
+                    continue
+                if full.dtype in (torch.uint8, torch.int8):
+                    # A quantised base lies whole on every rank and never changes: one is enough.
+                    into[name].data = full
+                else:
                     into[name].copy_(full)
         return spare, self.version
 
@@ -264,8 +295,10 @@ class Learner:
 
     def checkpoint(self, folder: str) -> None:
         tensors = self._tensors()
-        state = _gathered({f"first.{name}": tensor for name, tensor in self.optimizer.first.items()})
-        state |= _gathered({f"second.{name}": tensor for name, tensor in self.optimizer.second.items()})
+        state: dict[str, Tensor] = {}
+        for moments in (self.optimizer.first, self.optimizer.second):
+            for name in moments.names():
+                state |= _gathered({f"{moments.kind}.{name}": moments[name]})
         counters = {"step": self.optimizer.step, "version": self.version, "moved": 1 if self.moved else 0}
         state |= {name: files.scalar(value) for name, value in counters.items()}
 
@@ -300,17 +333,16 @@ class Learner:
         state = load_file(str(state_file)) if state_file.exists() else {}
         moments = {}
         if state:
-            for kind, mine in (("first", self.optimizer.first), ("second", self.optimizer.second)):
-                for name, tensor in mine.items():
-                    found = state.get(f"{kind}.{name}")
-                    if found is None or found.shape != tensor.shape:
-                        raise DataError(f"{state_file} does not fit this learner: {kind}.{name}. Start without it, or restore with the settings it was saved with.")
-                    moments[kind, name] = found
+            for kept in (self.optimizer.first, self.optimizer.second):
+                for name in kept.names():
+                    found = state.get(f"{kept.kind}.{name}")
+                    if found is None or found.shape != self.trained[name].shape:
+                        raise DataError(f"{state_file} does not fit this learner: {kept.kind}.{name}. Start without it, or restore with the settings it was saved with.")
+                    moments[kept.kind, name] = found
         _copy_in(into, tensors, folder)
         self.optimizer.fresh()
         for (kind, name), found in moments.items():
-            state_of = getattr(self.optimizer, kind)[name]
-            state_of.copy_(like(found, state_of))
+            getattr(self.optimizer, kind).put(name, like(found, self.trained[name].detach()), None)
         counter = lambda name, otherwise: float(state[name][0]) if name in state else otherwise  # noqa: E731
         self.optimizer.step = int(counter("step", 0))
         self.version = int(counter("version", 0))
@@ -510,8 +542,7 @@ def snapshot(network: Network, spare: Network | None = None) -> Network:
     compute = network.compute
     memo: dict[int, Any] = {}
     for parameter in network.parameters():
-        shared = not parameter.requires_grad and parameter.dtype == compute
-        values = parameter.detach() if shared else parameter.detach().to(compute, copy=True)
+        values = parameter.detach() if not parameter.requires_grad else parameter.detach().to(compute, copy=True)
         memo[id(parameter)] = nn.Parameter(values, requires_grad=False)
     return copy.deepcopy(network, memo)
 
@@ -522,6 +553,12 @@ def compile_layers(network: Network) -> None:
     network.compiled = True
     for layer in (*network.language.layers, *network.visual.blocks):
         layer.compile(fullgraph=True)
+
+
+def compile_borrowed(network: FamilyNetwork, **how: Any) -> None:
+    torch._dynamo.config.recompile_limit = 64
+    for layer in network.body.layers:
+        layer.compile(**how)
 
 
 def _copy_in(into: Mapping[str, nn.Parameter], tensors: Mapping[str, Tensor], where: str) -> None:

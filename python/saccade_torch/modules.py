@@ -14,17 +14,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .attention import Segments, packed_attention
+from .quantized import QuantizedLinear
 from .rotary import rotate
 
 
 class LoraLinear(nn.Module):
     """A frozen layer with (alpha / rank) · B·A beside it, named as PEFT names them."""
 
-    def __init__(self, base: nn.Linear, rank: int, scaling: float) -> None:
+    def __init__(self, base: nn.Linear | QuantizedLinear, rank: int, scaling: float) -> None:
         super().__init__()
         self.base_layer = base
         self.scaling = scaling
-        device = base.weight.device
+        device = base.device if isinstance(base, QuantizedLinear) else base.weight.device
         self.lora_A = nn.Linear(base.in_features, rank, bias=False, device=device, dtype=torch.float32)
         self.lora_B = nn.Linear(rank, base.out_features, bias=False, device=device, dtype=torch.float32)
 
@@ -34,7 +35,7 @@ class LoraLinear(nn.Module):
 
 
 def linear(module: nn.Module, x: Tensor) -> Tensor:
-    if isinstance(module, LoraLinear):
+    if isinstance(module, (LoraLinear, QuantizedLinear)):
         return module(x)
     weight, bias = module.weight, module.bias
     return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))

@@ -1,7 +1,7 @@
 """A Qwen3-VL or Qwen2.5-VL from a Hugging Face folder, as a function of packed sequences.
 
 Two dtypes: that of the parameters that are trained (always 32 bits, the masters) and that of the computation. Frozen parameters are kept in the
-latter. The vision tower sees each distinct picture of a pack once, wherever it appears.
+latter. The vision tower sees each distinct image of a pack once, wherever it appears.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ARCHITECTURES = {"qwen3_vl": "Qwen3-VL", "qwen2_5_vl": "Qwen2.5-VL"}
 
 @dataclass(frozen=True)
 class Span:
-    """Ids start..start+length-1 are the placeholders of a picture."""
+    """Ids start..start+length-1 are the placeholders of an image."""
 
     start: int
     length: int
@@ -46,7 +46,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Ids with their pictures."""
+    """Ids with their images."""
 
     ids: np.ndarray
     spans: tuple[Span, ...] = ()
@@ -54,7 +54,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Features:
-    """What the tower made of pictures that lie one below the other: rows for the placeholders, and as many of each DeepStack level."""
+    """What the tower made of images that lie one below the other: rows for the placeholders, and as many of each DeepStack level."""
 
     main: Tensor
     deepstack: tuple[Tensor, ...]
@@ -68,7 +68,7 @@ class Pack:
     positions: Tensor
     segments: Segments
     frames: tuple[Frame, ...]
-    """Distinct pictures; placeholder `to[i]` takes row `rows[i]` of their features."""
+    """Distinct images; placeholder `to[i]` takes row `rows[i]` of their features."""
     rows: Tensor
     to: Tensor
 
@@ -76,14 +76,16 @@ class Pack:
 class Network(nn.Module):
     own = True
     """Its layers compute what we wrote."""
+    recurrent = False
+    """Layers carry a state from id to id: what was computed can't be taken back."""
+    state_bytes = 0
+    """Of one sequence."""
     cuts = True
-    """Whether a prompt may be computed in pieces that end within a picture."""
+    """Whether a prompt may be computed in pieces that end within an image."""
 
     def __init__(self, folder: str, head: Head, compute: torch.dtype, device: torch.device, trained: bool, place: torch.device | None = None) -> None:
         """`trained`: parameters are 32-bit masters; else they are kept as they are computed with. `place`: where they lie until they are cut into pieces."""
         super().__init__()
-        from transformers import AutoModelForImageTextToText
-
         self.folder = folder
         self.head: Head = head
         self.compute = compute
@@ -95,9 +97,8 @@ class Network(nn.Module):
         """Activations of a layer are computed again in the backward pass instead of kept."""
         kind = read_kind(folder)
         self.interleaved = kind == "qwen3_vl"
-        model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32 if trained else compute, attn_implementation="sdpa")
-        self.model = model.eval().to(place or device)
-        self.config = model.config
+        self.model = open_model(folder, torch.float32 if trained else compute).to(place or device)
+        self.config = self.model.config
         # Read from a config of transformers, each would cost microseconds every time.
         self.context = int(self.config.text_config.max_position_embeddings)
         self.vocabulary = int(self.config.text_config.vocab_size)
@@ -106,6 +107,8 @@ class Network(nn.Module):
         if getattr(text, "use_sliding_window", False):
             raise ConfigError(f"{folder}: attention with a sliding window is not supported; set use_sliding_window to false in config.json.")
         self.depth, self.kv_heads = int(text.num_hidden_layers), int(text.num_key_value_heads)
+        self.cap: float | None = None
+        """Logits beyond it are bent back."""
         width = text.hidden_size
         self.score = nn.Linear(width, 1, bias=False, device=place or device) if head == "value" else None
         if head == "value":
@@ -116,6 +119,8 @@ class Network(nn.Module):
         for block in self.visual.blocks:
             adopt(block, VisionBlock, compute)
         self.head_dim = getattr(text, "head_dim", None) or width // text.num_attention_heads
+        self.caches = [(layer, self.kv_heads, self.head_dim) for layer in range(self.depth)]
+        """Of each layer: whose keys and values it reads, and how many heads of which width it keeps."""
         rope = text.rope_parameters
         if rope.get("rope_type", "default") != "default":
             raise ConfigError(f"{folder}: rotary positions of type {rope['rope_type']} are not supported; only default is.")
@@ -148,7 +153,7 @@ class Network(nn.Module):
         return read_weights(Path(folder))
 
     def pack(self, sequences: Sequence[Tokens]) -> Pack:
-        # Pictures of one shape lie together: each shape is sent and cut at once, whatever the order in which sequences show them.
+        # Images of one shape lie together: each shape is sent and cut at once, whatever the order in which sequences show them.
         frames = sorted({span.frame.key: span.frame for sequence in sequences for span in sequence.spans}.values(), key=lambda frame: tuple(frame.pixels.shape))
         starts: dict[str, int] = {}
         used = 0
@@ -182,10 +187,10 @@ class Network(nn.Module):
         self, pack: Pack, wanted: Tensor, targets: Tensor, inverse: Tensor, features: Features | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """(log-probabilities, entropy) of `targets` at rows `wanted`, or (values, None). `inverse` is 1 / temperature of each row.
-        `features`: those of the pack's pictures, where the tower is frozen."""
+        `features`: those of the pack's images, where the tower is frozen."""
         if features is None and pack.frames:
             features = self.encode(pack.frames)
-        # Before the layers, as pictures are: ranks must gather in one order.
+        # Before the layers, as images are: ranks must gather in one order.
         nothing = self._look_away() if features is None and self.sharded and any(p.requires_grad for p in self.visual.parameters()) else None
         hidden = self.hidden(pack, features)[wanted]
         if nothing is not None:
@@ -213,7 +218,7 @@ class Network(nn.Module):
         return x if features is None or len(to) == 0 else x.index_copy(0, to, features.main[rows].float())
 
     def encode(self, frames: Sequence[Frame]) -> Features:
-        """The vision tower over pictures of any sizes."""
+        """The vision tower over images of any sizes."""
         return self.encode_patches(self.format.patches(frames, self.device), [self.format.grid(frame) for frame in frames])
 
     def encode_patches(self, patches: Tensor, grids: Sequence[tuple[int, int]]) -> Features:
@@ -244,7 +249,7 @@ class Network(nn.Module):
         return Features(main, tuple(levels))
 
     def _look_away(self) -> Tensor:
-        """Nothing, computed by the whole tower: ranks without pictures must take part in the collectives of those that have some."""
+        """Nothing, computed by the whole tower: ranks without images must take part in the collectives of those that have some."""
         side = self.format.merge
         patches = torch.zeros(side * side, 3 * self.format.temporal * self.format.patch**2, device=self.device)
         seen = self.encode_patches(patches, [(side, side)])
@@ -281,7 +286,7 @@ class Network(nn.Module):
 
 
 def check_tokens(network: Any, sequence: Tokens) -> None:
-    """Ids and pictures must agree before anything is computed. Between the placeholders of a picture a processor may write other tokens."""
+    """Ids and images must agree before anything is computed. Between the placeholders of an image a processor may write other tokens."""
     ids, image = sequence.ids, network.image
     if len(ids) == 0:
         raise DataError("A sequence needs at least one id.")
@@ -294,22 +299,22 @@ def check_tokens(network: Any, sequence: Tokens) -> None:
     end = 0
     for span in sequence.spans:
         if span.start < end or span.length < 1 or span.start + span.length > len(ids):
-            raise DataError(f"A picture at {span.start}, {span.length} ids long, does not fit among {len(ids)} ids.")
+            raise DataError(f"An image at {span.start}, {span.length} ids long, does not fit among {len(ids)} ids.")
         end = span.start + span.length
         inside[span.start : end] = True
         own = ids[span.start : end] == image
         tokens = network.format.tokens(span.frame)
         if tokens != own.sum() or not (own[0] and own[-1]):
-            raise DataError(f"A picture has {tokens} tokens, but {own.sum()} placeholders stand for it. Render it with this model's processor.")
+            raise DataError(f"An image has {tokens} tokens, but {own.sum()} placeholders stand for it. Render it with this model's processor.")
     if (ids[~inside] == image).any():
-        raise DataError("Placeholder ids and pictures do not lie in the same places.")
+        raise DataError("Placeholder ids and images do not lie in the same places.")
 
 
 def deepen(x: Tensor, features: Features | None, layer: int, rows: Tensor, to: Tensor) -> Tensor:
     """Adds a DeepStack level to the placeholders' rows after one of the first layers."""
     if features is None or layer >= len(features.deepstack) or len(to) == 0:
         return x
-    return x.index_add(0, to, features.deepstack[layer][rows].float())
+    return x.index_add(0, to, features.deepstack[layer][rows].to(x.dtype))
 
 
 @dataclass(frozen=True)
@@ -339,7 +344,7 @@ class GeometrySpec:
 
 @dataclass(frozen=True)
 class Geometry:
-    """All that depends on the sizes of pictures alone. `order` puts patches window by window, `back` undoes it for tokens."""
+    """All that depends on the sizes of images alone. `order` puts patches window by window, `back` undoes it for tokens."""
 
     cos: Tensor
     sin: Tensor
@@ -359,7 +364,7 @@ def geometry_of(grids: tuple[tuple[int, int], ...], spec: GeometrySpec, device: 
     quarter = frequencies(spec.theta, spec.head_dim // 2, device)
     angles = torch.cat([at[axis][:, None].float() * quarter for axis in (0, 1)], -1)
     angles = torch.cat((angles, angles), -1)[:, None]
-    segments = Segments.of([h * w for h, w in grids], device, dtype, pictures=True)
+    segments = Segments.of([h * w for h, w in grids], device, dtype, images=True)
     taps = weights = torch.zeros(0, device=device)
     if spec.table_side is not None:
         found = [position_taps(h, w, spec.merge, spec.table_side) for h, w in grids]
@@ -377,7 +382,7 @@ def geometry_of(grids: tuple[tuple[int, int], ...], spec: GeometrySpec, device: 
 
 @lru_cache(maxsize=256)
 def position_taps(grid_h: int, grid_w: int, merge_size: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """How to stretch a learned side × side table over a picture (bilinear, corners on corners): four rows and weights for each patch."""
+    """How to stretch a learned side × side table over an image (bilinear, corners on corners): four rows and weights for each patch."""
 
     def along(index: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         at = (index * (side - 1)).astype(np.float32) / np.float32(max(size - 1, 1))
@@ -411,6 +416,26 @@ def public_name(name: str) -> str:
     return name.removeprefix("model.").replace(".base_layer.", ".")
 
 
+def open_model(folder: str, dtype: torch.dtype) -> nn.Module:
+    """A folder that lacks weights is refused: transformers would draw them at random."""
+    from transformers import AutoModelForImageTextToText
+
+    try:
+        # Weights of another shape are refused below, in words.
+        model, found = AutoModelForImageTextToText.from_pretrained(
+            folder, dtype=dtype, attn_implementation="sdpa", output_loading_info=True, ignore_mismatched_sizes=True
+        )
+    except Exception as problem:
+        raise ConfigError(f"{folder}: transformers can't open it as an image-text model ({' '.join(str(problem).split())}).") from problem
+    missing = sorted(set(found["missing_keys"]) & {name for name, _ in model.named_parameters()})
+    if missing:
+        raise ConfigError(f"{folder}: its weights lack {', '.join(missing[:3])}{f' and {len(missing) - 3} more' if len(missing) > 3 else ''}. Download the folder anew.")
+    for name, *shapes in sorted(found["mismatched_keys"]):
+        there, wanted = ("×".join(map(str, shape)) for shape in shapes)
+        raise ConfigError(f"{folder}: {name} has {there} numbers, and config.json asks for {wanted}. They must come from the same model.")
+    return model.eval()
+
+
 def read_kind(folder: str) -> str:
     try:
         kind = json.loads((Path(folder) / "config.json").read_text()).get("model_type")
@@ -438,7 +463,7 @@ def patch_format(folder: Path, vision: object) -> PatchFormat:
 
 
 def banned_ids(folder: Path, config: object) -> list[int]:
-    """Ids that can't be sampled: pictures are put into a sequence by us alone. `<|vision_pad|>` has no place in config.json."""
+    """Ids that can't be sampled: images are put into a sequence by us alone. `<|vision_pad|>` has no place in config.json."""
     banned = vision_token_ids(config)
     file = folder / "tokenizer.json"
     if file.exists():
@@ -449,5 +474,6 @@ def banned_ids(folder: Path, config: object) -> list[int]:
 
 def vision_token_ids(config: object) -> set[int]:
     """Those that config.json has a place for."""
-    names = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
-    return {int(id) for name in names if (id := getattr(config, name, None)) is not None}
+    kinds = ("image", "video", "vision", "audio")
+    names = [*(f"{kind}{part}_token_id" for kind in kinds for part in ("", "_start", "_end")), "boi_token_id", "eoi_token_id", "boa_token_id", "eoa_token_id"]
+    return {int(id) for name in names if isinstance(id := getattr(config, name, None), int)}

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .adapters import ADAPTER_PREFIX
+from .moments import moments_of
 from .network import VALUE_HEAD, VISION_PREFIX
 from .sharding import like, whole
 
@@ -41,13 +42,12 @@ def is_matrix(name: str, parameter: Tensor) -> bool:
 
 
 class Optimizer:
-    def __init__(self, parameters: dict[str, nn.Parameter], muon_dtype: torch.dtype) -> None:
-        """`muon_dtype`: that of the Newton–Schulz steps; bfloat16 is enough where the model computes in it."""
+    def __init__(self, parameters: dict[str, nn.Parameter], muon_dtype: torch.dtype, small: bool = False) -> None:
+        """`muon_dtype`: that of the Newton–Schulz steps; bfloat16 is enough where the model computes in it. `small`: moments of 8 bits."""
         self.parameters = parameters
         self.muon_dtype = muon_dtype
         self.step = 0
-        self.first = {name: torch.zeros_like(p, requires_grad=False) for name, p in parameters.items()}
-        self.second = {name: torch.zeros_like(p, requires_grad=False) for name, p in parameters.items()}
+        self.first, self.second = moments_of(parameters, small)
         # One group for each kind of rate and decay; the numbers are set at every step.
         kinds: dict[tuple[Group, bool], list[str]] = {}
         for name, parameter in parameters.items():
@@ -55,8 +55,8 @@ class Optimizer:
         self.kinds = kinds
 
     def fresh(self) -> None:
-        for state in (*self.first.values(), *self.second.values()):
-            state.zero_()
+        self.first.zero()
+        self.second.zero()
         self.step = 0
 
     def grad_norm(self) -> float:
@@ -74,21 +74,25 @@ class Optimizer:
         for (group, matrix), names in self.kinds.items():
             rate = rate_of(group, matrix, options)
             decay = options.get("weightDecay", 0.0) if matrix else 0.0
-            if options["name"] == "muon" and matrix:
-                self._muon(names, rate, decay, options.get("momentum", 0.95))
-            else:
-                self._adamw(names, rate, decay, options)
+            for batch in self.first.batches(names):
+                if options["name"] == "muon" and matrix:
+                    self._muon(batch, rate, decay, options.get("momentum", 0.95))
+                else:
+                    self._adamw(batch, rate, decay, options)
 
     @torch.no_grad()
     def _adamw(self, names: list[str], rate: float, decay: float, options: Options) -> None:
         parameters = [self.parameters[name] for name in names]
         count = torch.full((), self.step, dtype=torch.float32, device=parameters[0].device)
+        first, second = ([kept[name] for name in names] for kept in (self.first, self.second))
         # What torch.optim.AdamW calls, without its bookkeeping for each of hundreds of parameters.
         torch._fused_adamw_(
-            parameters, [parameter.grad for parameter in parameters], [self.first[name] for name in names], [self.second[name] for name in names],
-            [], [count] * len(names), amsgrad=False, lr=rate, beta1=options.get("beta1", 0.9), beta2=options.get("beta2", 0.999),
+            parameters, [parameter.grad for parameter in parameters], first, second, [], [count] * len(names), amsgrad=False, lr=rate, beta1=options.get("beta1", 0.9), beta2=options.get("beta2", 0.999),
             weight_decay=decay, eps=options.get("epsilon", 1e-8), maximize=False,
         )  # fmt: skip
+        for name, one, two in zip(names, first, second):
+            self.first.put(name, one, self.step)
+            self.second.put(name, two, self.step)
 
     @torch.no_grad()
     def _muon(self, names: list[str], rate: float, decay: float, beta: float) -> None:
@@ -98,6 +102,8 @@ class Optimizer:
         torch._foreach_mul_(momenta, beta)
         torch._foreach_add_(momenta, gradients)
         directions = torch._foreach_add(gradients, momenta, alpha=beta)
+        for name, momentum in zip(names, momenta):
+            self.first.put(name, momentum, self.step)
         if decay != 0:
             torch._foreach_mul_(parameters, 1 - rate * decay)
         for batch in alike(parameters):

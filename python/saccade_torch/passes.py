@@ -16,7 +16,7 @@ from .features import FeatureCache
 from .kv_cache import Held, KvCache
 from .modules import TextLayer, join
 from .network import Features, Network, Tokens
-from .scores import add_into, token_scores, wide_product
+from .scores import add_into, capped, token_scores, wide_product
 
 try:
     from .kernels import gate, normed, turned
@@ -157,13 +157,13 @@ class Passes:
         for index in range(len(network.language.layers)):
             x = self.through(index, x, cos, sin, slots, places, attend)
             if features is not None and index < len(features.deepstack):
-                x.index_add_(0, to, features.deepstack[index][rows].float())
+                x.index_add_(0, to, features.deepstack[index][rows].to(x.dtype))
         return x
 
     def draw(self, hidden: Tensor, inverse: Tensor, uniform: Tensor, greedy: Tensor) -> Drawn:
         """One id for each row."""
         rows = self._last(hidden)
-        logits = wide_product(rows, self.network.output_weight().T)
+        logits = capped(wide_product(rows, self.network.output_weight().T), self.network.cap)
         chosen, logprob, total = self.choose(logits, inverse, self.network.bias, uniform, greedy)
         return Drawn(torch.stack([chosen.double(), logprob.double()]), logits, inverse, total)
 
@@ -174,7 +174,7 @@ class Passes:
         return normed(hidden, last.weight, last.variance_epsilon, self.network.compute)
 
     def _features(self, runs: Sequence[Run]) -> tuple[Features | None, Tensor, Tensor]:
-        """Features of the pictures that these rows show, and which row shows which."""
+        """Features of the images that these rows show, and which row shows which."""
         frames, rows, to = [], [], []
         at = used = 0
         for run in runs:
@@ -214,7 +214,7 @@ class Passes:
         send = self.network.to_device
         asked = self.network.last(hidden[send(np.array(rows))])
         found, _ = token_scores(
-            asked, self.network.output_weight(), send(np.array(targets)), send(np.array(inverse, dtype=np.float32)), self.network.bias
+            asked, self.network.output_weight(), send(np.array(targets)), send(np.array(inverse, dtype=np.float32)), self.network.bias, cap=self.network.cap
         )
         for (array, place), value in zip(into, found.tolist()):
             array[place] = value

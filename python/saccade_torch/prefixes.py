@@ -1,5 +1,5 @@
-"""What prompts have in common. Placeholder ids look alike whatever the picture, so a prompt is compared by its signature: its ids, with a number of the
-picture in place of each placeholder."""
+"""What prompts have in common. Placeholder ids look alike whatever the image, so a prompt is compared by its signature: its ids, with a number of the
+image in place of each placeholder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLOCK = 8
 def signature(row: Tokens) -> np.ndarray:
     found = row.ids.astype(np.int64)
     for span in row.spans:
-        # Below every id; two pictures share one of 2^61 numbers as good as never.
+        # Below every id; two images share one of 2^61 numbers as good as never.
         found[span.start : span.start + span.length] = -1 - (hash(span.frame.key) & (2**61 - 1))
     return found
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 import traceback
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -16,13 +18,18 @@ import torch.distributed as dist
 from .errors import SaccadeError
 from .learner import Datum, Learner, LossReport, Sums, plan, sum_up, unplan
 from .network import Network
+from .spread import Far, Post
+
+
+PATIENCE = timedelta(days=30)
+"""Ranks wait for each other while the first one samples, evaluates or is asked nothing. One that ends is noticed at once all the same."""
 
 
 def join() -> int:
     """How many ranks there are; more than one where torchrun started us."""
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count > 1:
-        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     return count
@@ -32,8 +39,8 @@ def tell(message: Any) -> None:
     dist.broadcast_object_list([message], src=0)
 
 
-def follow() -> None:
-    """What ranks other than the first do, until they are told to stop."""
+def follow(device: torch.device, post: Post | None = None) -> None:
+    """What ranks other than the first do, until they are told to stop. `post`: where they sample, too."""
     learners: dict[int, Learner] = {}
     while True:
         box: list[Any] = [None]
@@ -43,7 +50,9 @@ def follow() -> None:
             return
         try:
             if op == "open":
-                learners[id] = Learner(*given, ranks=dist.get_world_size())
+                folder, settings, *rest = given
+                # Each rank has a device of its own.
+                learners[id] = Learner(folder, replace(settings, device=device), *rest, ranks=dist.get_world_size())
             elif op == "close":
                 learners.pop(id, None)
             elif op == "forward":
@@ -51,6 +60,15 @@ def follow() -> None:
             elif op == "learn":
                 outputs, sums = learners[id].learn_packs(dealt(None), given)
                 _settle_all(learners[id], collect((outputs, sums)))
+            elif op == "publish":
+                far = given if post is not None else None
+                known = None if far is None or post is None else post.samplers.get(far.number)
+                try:
+                    network, version = learners[id].publish(known and known.network, far is not None)
+                    if post is not None and far is not None and network is not None:
+                        post.publish(far, network, version)
+                finally:
+                    collect(None)
             else:
                 getattr(learners[id], op)(*given)
         except (SaccadeError, OSError):
@@ -109,10 +127,15 @@ class Leader:
             tell(("step", self.id, (dict(options),)))
             return self.own.step(options)
 
-    def publish(self, spare: Network | None = None) -> tuple[Network | None, int]:
+    def publish(self, spare: Network | None = None, far: Far | None = None) -> tuple[Network | None, int]:
+        """`far`: the sampler that other ranks keep these weights for; none: they keep no copy."""
         with together():
-            tell(("publish", self.id, ()))
-            return self.own.publish(spare)
+            tell(("publish", self.id, far))
+            try:
+                return self.own.publish(spare)
+            finally:
+                # Nobody samples before all have the weights.
+                collect(None)
 
     def discard(self) -> None:
         self._all("discard")

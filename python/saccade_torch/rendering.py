@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-import threading
+import sys
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Collection, Mapping, Sequence
 
 import numpy as np
 
 from .errors import ConfigError, DataError
 from .frames import Frame
-from .sight import sight_of
+from .network import vision_token_ids
+from .sight import Sight, sight_of
 
 STUB_REPLY = "saccade stub reply"
+OBSERVATION = {"role": "user", "content": [{"type": "text", "text": "saccade stub observation"}]}
 STUB = [{"role": "user", "content": "saccade stub question"}, {"role": "assistant", "content": STUB_REPLY}]
 GUARDS = [chr(0xFDD0 + i) for i in range(32)]
 Body = Mapping[str, Any]
@@ -47,11 +49,23 @@ class Renderer:
         self.sight = sight_of(folder, int(image))
         self.tokenizer = self.sight.tokenizer
         self.template = getattr(self.sight.processor, "chat_template", None) or self.tokenizer.chat_template
+        self.verified = bool(self.template)
+        """The template is the folder's own, not our guess."""
         if not self.template:
-            raise ConfigError(f"{folder} has no chat template. Add the chat_template.jinja of this model.")
-        longest_first = sorted(self.sight.special, key=len, reverse=True)
-        self.split = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")
-        self._lock = threading.Lock()
+            self.template = guess_template(folder, self.sight)
+            print(f"saccade_torch: {folder} has no chat template; it gets an unverified one of ours.", file=sys.stderr, flush=True)
+        # A placeholder alone may lie outside.
+        last = max(id for token, id in self.tokenizer.get_vocab().items() if token not in self.sight.added)
+        most = int(self.config.get_text_config().vocab_size)
+        if last >= most:
+            raise ConfigError(f"{folder}: the tokenizer has ids up to {last}, but the model only {most}. config.json and tokenizer.json must come from the same model.")
+        vision = self.sight.vision_ids()
+        # Added tokens that are words, such as <think> or two line breaks, are said and read like others.
+        flagged = {id for id, token in self.tokenizer.added_tokens_decoder.items() if token.special}
+        self.special = {token: id for token, id in self.sight.added.items() if id in flagged or id in vision}
+        self.split = one_of(self.special)
+        # The tokenizer is the processor's, too, and each call sets in it whether special tokens are split.
+        self._lock = self.sight.lock
         # Most templates want parts; some print a list as it stands.
         self.parts = True
         stub = self._apply(STUB, False)
@@ -59,15 +73,20 @@ class Renderer:
             self.parts = False
             stub = self._apply(STUB, False)
         self.closing = after_reply(stub)
-        first = self.split.match(self.closing)
+        # Some families end a turn with the token that begins the next one, which only shows when there is a next one.
+        known = one_of({token for token in self.sight.added if token.strip()})
+        first = known.match(self.closing) or known.match(after_reply(self._apply([*STUB, OBSERVATION], True)).lstrip())
         if first is None:
             raise ConfigError(
-                f"{folder}: the chat template ends a reply with {self.closing!r}, which does not start with a special token. "
+                f"{folder}: the chat template ends a reply with {self.closing!r}, and no special token follows it. "
                 "Use a template whose turns end with a token such as <|im_end|>."
             )
-        self.end_of_turn = self.sight.special[first[0]]
+        self.end_of_turn = self.sight.added[first[0]]
+        if first[0] not in self.special:
+            self.special[first[0]] = self.end_of_turn
+            self.split = one_of(self.special)
         # Fails at the start where observations can't be appended.
-        self.delta([{"role": "user", "content": [{"type": "text", "text": "saccade stub observation"}]}], [], True)
+        self.delta([OBSERVATION], [], True)
 
     def about(self) -> dict[str, Any]:
         """What the TypeScript side has to know: every id's bytes, so that it decodes without asking."""
@@ -79,11 +98,12 @@ class Renderer:
         return {
             "endOfTurn": self.end_of_turn,
             "imageToken": self.sight.image,
-            "visionIds": sorted(self.sight.vision_ids()),
+            "visionIds": sorted(self.sight.vision_ids() | vision_token_ids(self.config)),
+            "verified": self.verified,
             "maxPositions": int(text.max_position_embeddings),
             "eos": [self.end_of_turn, *(id for id in eos if id != self.end_of_turn)],
             **{name: settings[key] for name, key in (("temperature", "temperature"), ("topK", "top_k"), ("topP", "top_p")) if settings.get(key) is not None},
-            "special": sorted(self.sight.special.values()),
+            "special": sorted(self.special.values()),
             "lengths": np.array([len(piece) for piece in pieces], dtype="<i4").tobytes(),
             "pieces": b"".join(pieces),
         }
@@ -94,7 +114,7 @@ class Renderer:
         kind = json.dumps(json.loads(self.tokenizer.backend_tokenizer.to_str()).get("decoder") or {})
         tokens = self.tokenizer.convert_ids_to_tokens(list(range(count)))
         letters = {letter: byte for byte, letter in byte_letters().items()} if "ByteLevel" in kind else None
-        return [piece_of(token, id, self.sight.special, letters) for id, token in enumerate(tokens)]
+        return [piece_of(token, id, self.special, letters) for id, token in enumerate(tokens)]
 
     def prompt(self, messages: Sequence[Body], frames: Sequence[Frame], variables: Body) -> tuple[np.ndarray, list[tuple[int, int]]]:
         if not messages:
@@ -112,8 +132,11 @@ class Renderer:
                 f"{self.folder}: the chat template closes a reply with {self.closing!r} when it is the last message but not when another follows "
                 f"({tail[:40]!r}…), so observations can't be appended. Use a template that closes a turn the same way wherever it stands."
             )
-        ids, spans = self._encode(tail, guard, frames, begins=False)
-        return (ids[1:], [(start - 1, length) for start, length in spans]) if ended else (ids, spans)
+        # Where the next turn's token ends a reply, models say it at once, though a template may begin a line before it.
+        ids, spans = self._encode(tail if self.split.match(self.closing) else tail.lstrip(), guard, frames, begins=False)
+        if not ended or ids[0] != self.end_of_turn:
+            return ids, spans
+        return ids[1:], [(start - 1, length) for start, length in spans]
 
     def reply(self, text: str) -> np.ndarray:
         """What a demonstration says, its end included."""
@@ -159,8 +182,8 @@ class Renderer:
             return list(self.tokenizer(text, add_special_tokens=begins)["input_ids"])
         ids: list[int] = list(self.tokenizer("", add_special_tokens=begins)["input_ids"])
         for piece in self.split.split(text):
-            if piece in self.sight.special:
-                ids.append(self.sight.special[piece])
+            if piece in self.special:
+                ids.append(self.special[piece])
             elif piece:
                 ids += self.tokenizer(piece.replace(guard, ""), add_special_tokens=False, split_special_tokens=True)["input_ids"]
         return ids
@@ -175,7 +198,7 @@ class Renderer:
 
     def _guard(self, text: str, guard: str) -> str:
         text = self.split.sub(lambda found: found[0][0] + guard + found[0][1:], text)
-        for token in self.sight.special:
+        for token in self.special:
             # The next part of the same message could complete it.
             for length in range(len(token) - 1, 1, -1):
                 if text.endswith(token[:length]):
@@ -185,6 +208,40 @@ class Renderer:
     def _generation(self) -> dict[str, Any]:
         file = Path(self.folder) / "generation_config.json"
         return json.loads(file.read_text()) if file.exists() else {}
+
+
+def turns(opens: str, closes: str, image: str, begin: str = "", assistant: str = "assistant") -> str:
+    """A template whose turns are made alike; `ROLE` in `opens` is who speaks."""
+    told = "message.role" if assistant == "assistant" else f"('{assistant}' if message.role == 'assistant' else message.role)"
+    opened = "'" + opens.replace("ROLE", f"' + {told} + '") + "'"
+    say = "{% if message.content is string %}{{ message.content }}{% else %}{% for part in message.content %}"
+    say += "{% if part.type == 'image' %}{{ '" + image + "' }}{% else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}"
+    next = "{% if add_generation_prompt %}{{ '" + opens.replace("ROLE", assistant) + "' }}{% endif %}"
+    return f"{{{{ '{begin}' }}}}{{% for message in messages %}}{{{{ {opened} }}}}{say}{{{{ '{closes}' }}}}{{% endfor %}}{next}"
+
+
+def guess_template(folder: str, sight: Sight) -> str:
+    """Of ours, by the special tokens that the tokenizer has."""
+    has, image = set(sight.added), sight.marker
+    if {"<|vision_start|>", "<|vision_end|>"} <= has:
+        image = f"<|vision_start|>{image}<|vision_end|>"
+    if {"<|begin_of_image|>", "<|end_of_image|>"} <= has:
+        image = f"<|begin_of_image|>{image}<|end_of_image|>"
+    if {"<|im_start|>", "<|im_end|>"} <= has:
+        return turns("<|im_start|>ROLE\\n", "<|im_end|>\\n", image)
+    begin = sight.tokenizer.bos_token or ""
+    if {"<start_of_turn>", "<end_of_turn>"} <= has:
+        return turns("<start_of_turn>ROLE\\n", "<end_of_turn>\\n", image, begin, "model")
+    if {"<|turn>", "<turn|>"} <= has:
+        return turns("<|turn>ROLE\\n", "<turn|>\\n", image, begin, "model")
+    if {"<|user|>", "<|assistant|>"} <= has:
+        return turns("<|ROLE|>\\n", "", image, "[gMASK]<sop>" if {"[gMASK]", "<sop>"} <= has else "")
+    raise ConfigError(f"{folder} has no chat template, and its tokenizer has no tokens of turns that Saccade knows. Add the chat_template.jinja of this model.")
+
+
+def one_of(tokens: Collection[str]) -> re.Pattern[str]:
+    """Longer ones first."""
+    return re.compile("(" + "|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) + ")")
 
 
 def after_reply(rendered: str) -> str:

@@ -1,6 +1,6 @@
 """Where tokens and patches stand, and the rotary angles that follow from it. Always in 32 bits: rounded angles lose long contexts.
 
-A text token counts up on three axes together (time, height, width); the tokens of a picture share one time and spread over height and width, and
+A text token counts up on three axes together (time, height, width); the tokens of an image share one time and spread over height and width, and
 the text after it goes on at start + max(height, width) in merged cells.
 """
 
@@ -31,7 +31,7 @@ def token_positions(count: int, spans: Sequence[tuple[int, int, int]], merge: in
 
 @lru_cache(maxsize=256)
 def cells(h: int, w: int) -> np.ndarray:
-    """Time, row and column of a picture's tokens [3, h · w], from 0."""
+    """Time, row and column of an image's tokens [3, h · w], from 0."""
     return np.stack([np.zeros(h * w, dtype=np.int64), np.repeat(np.arange(h), w), np.tile(np.arange(w), h)])
 
 

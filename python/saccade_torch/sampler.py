@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager
-from typing import Iterator, Sequence
+from typing import Iterator, Sequence, TypeVar
 
 import numpy as np
 import torch
@@ -18,11 +18,11 @@ from torch import Tensor
 from .attention import uses_varlen
 from .decoding import Flight, Graphs
 from .draw import SamplingParams, draw_kept, keep
-from .errors import DataError, EngineError, out_of_memory
+from .errors import EngineError, out_of_memory
 from .families import FamilyNetwork
 from .family_passes import FamilyPasses
 from .features import FeatureCache
-from .kv_cache import Held, KvCache
+from .kv_cache import Held, KvCache, roomy
 from .learner import Datum, Settings, check_datum, compile_layers, run_forward
 from .network import Network
 from .passes import Active, Drawn, Passes, Request, Run, Sample
@@ -34,8 +34,11 @@ __all__ = ["Request", "Sample", "Sampler"]
 PREFILL_TOKENS = {"cpu": 512, "cuda": 8192}
 PATIENCE = 4
 """Steps that a waiting request lets pass, at most."""
+AHEAD = 128
+"""Ids of a reply for which a slot is made long enough before it begins."""
 OWED = 8
 """Passes over prompts whose draws are not read yet, at most."""
+Problem = TypeVar("Problem", bound=BaseException)
 
 
 class Sampler:
@@ -72,10 +75,13 @@ class Sampler:
     def busy(self) -> bool:
         return bool(self.waiting or self.active)
 
+    @property
+    def stuck(self) -> bool:
+        """Only a release, or time, lets it go on."""
+        return bool(self.waiting) and not self.active
+
     def submit(self, request: Request) -> None:
         try:
-            if isinstance(self.network, FamilyNetwork) and self.network.family is None:
-                raise EngineError("This worker samples from families that Saccade knows alone. Sample from this one with vLLM, or add its description to families.py.")
             self.network.check(request.input)
             if any(other.sequence == request.sequence for other in self.requests()):
                 raise EngineError(f'Sequence "{request.sequence}" is already sampling. Wait for it, or name another sequence.')
@@ -84,7 +90,9 @@ class Sampler:
                     f"A prompt of {len(request.input.ids)} ids leaves no room in the model's context of {self.network.context}. "
                     "Use fewer turns or smaller images."
                 )
-        except (DataError, EngineError) as problem:
+            self._reach(request)
+        except Exception as problem:
+            # A processor may refuse an image in words of its own.
             request.done(problem)
             return
         self.waiting.append(request)
@@ -101,9 +109,13 @@ class Sampler:
         self.cache.release(sequence)
 
     def close(self) -> None:
-        problem = EngineError("The sampler was closed while it sampled. Close it when its samples are done.")
+        self.fail(EngineError("The sampler was closed while it sampled. Close it when its samples are done."))
+
+    def fail(self, problem: Exception) -> None:
+        """Tells all who wait, and begins anew."""
+        told = _explain(problem)
         for request in self.requests():
-            request.done(problem)
+            request.done(told)
         self.waiting.clear()
         self.active.clear()
         self._drop()
@@ -164,7 +176,7 @@ class Sampler:
             left = active.prompt_left
             if active in owed or (self.fast and prompts and not left):
                 continue
-            # Where placeholders see each other both ways, a picture must not be cut: its whole prompt goes at once.
+            # Where placeholders see each other both ways, an image must not be cut: its whole prompt goes at once.
             count = min(left, budget) if self.network.cuts else left * (budget > 0)
             count = count if left else 1
             budget -= count if left else 0
@@ -176,10 +188,17 @@ class Sampler:
         """Whether waiting requests are taken in now. A pass with a prompt costs as much as several steps from a graph, so a few requests wait for others;
         never long."""
         self.patience -= 1
-        if not self.waiting or (self.fast and self.patience > 0 and self.active and 4 * len(self.waiting) < len(self.active)):
+        ready = self._ready()
+        if not ready or (self.fast and self.patience > 0 and self.active and 4 * ready < len(self.active)):
             return False
         self.patience = PATIENCE
         return True
+
+    def _ready(self) -> int:
+        """How many could be taken in. Those that get no slot yet change nothing, and decoding must not stop for them."""
+        if not self.waiting or not self._fits(self.waiting[0]):
+            return 0
+        return len(self.waiting) if self.cache.room() else sum(request.sequence in self.cache.held for request in self.waiting)
 
     @contextmanager
     def _answering(self, actives: Sequence[Active]) -> Iterator[None]:
@@ -202,11 +221,18 @@ class Sampler:
         return [*self.waiting, *(active.request for active in self.active)]
 
     def _admit(self) -> None:
-        """Takes waiting requests in, in order, until this tick's budget for prompts is spoken for."""
+        """Takes waiting requests in, in order, until this tick's budget for prompts is spoken for. Where slots run short, those that have one go on."""
         room = self.budget - sum(active.prompt_left for active in self.active)
         late: list[Request] = []
+        full = False
         while self.waiting and room > 0:
             request = self.waiting.pop(0)
+            if not self._fits(request):
+                late.append(request)
+                break
+            if full and request.sequence not in self.cache.held:
+                late.append(request)
+                continue
             signed = signature(request.input)
             # Log-probabilities of the prompt need all of it computed.
             length, source = (0, None) if request.params.prompt_logprobs else self._prefix(request, signed)
@@ -215,17 +241,30 @@ class Sampler:
                 late.append(request)
                 continue
             try:
-                # Its pictures are encoded when first a row of them is computed, all of a tick together.
+                # Its images are encoded when first a row of them is computed, all of a tick together.
                 held = self._open(request, signed, length, source)
+                if held is not None:
+                    self._start(request, held, length)
             except Exception as problem:
+                self.cache.drop(request.sequence)
                 request.done(_explain(problem))
                 continue
             if held is None:
                 late.append(request)
-                break
-            self._start(request, held, length)
+                full = True
+                continue
             room -= len(request.input.ids) - length
         self.waiting = late + self.waiting
+
+    def _reach(self, request: Request) -> int:
+        """Ids for which its slot should have room."""
+        count = len(request.input.ids)
+        return count + min(request.params.max_tokens, self.network.context - count, AHEAD)
+
+    def _fits(self, request: Request) -> bool:
+        """Whether its slot is long enough, or all may grow: not while more sequences are computed than there would be longer slots."""
+        length = roomy(self._reach(request))
+        return length <= self.cache.length or len(self.active) < self.cache.most(length)
 
     def _start(self, request: Request, held: Held, length: int) -> None:
         row = request.input
@@ -235,6 +274,7 @@ class Sampler:
         if request.params.prompt_logprobs:
             sample.prompt = np.zeros(len(row.ids), dtype=np.float32)
         held.active = True
+        self.cache.reach(self._reach(request))
         self.active.append(Active(request, held, positions, after, request.params.uniforms(limit), limit, sample))
         self.counts["cachedTokens"] += length
         self.counts["prefilledTokens"] += len(row.ids) - length
@@ -243,8 +283,13 @@ class Sampler:
 
     def _prefix(self, request: Request, signed: np.ndarray) -> tuple[int, Held | None]:
         """The longest part of a prompt that lies in some slot, less its last id, which is always computed for its logits."""
+        own = self.cache.held.get(request.sequence)
+        if self.network.recurrent:
+            # A state is of all that was computed, or of nothing.
+            goes_on = own is not None and 0 < own.filled <= min(shared(own.signature, signed), len(signed) - 1)
+            return (own.filled, own) if own is not None and goes_on else (0, None)
         # Its own slot has nearly all of a next turn; looking further is for new sequences.
-        for source in (self.cache.held.get(request.sequence), self.cache.prefixes.best(signed)):
+        for source in (own, self.cache.prefixes.best(signed)):
             if source is not None:
                 length = self._whole(request, min(shared(source.signature, signed), source.filled, len(signed) - 1))
                 if length or source.computing:
@@ -252,7 +297,7 @@ class Sampler:
         return 0, None
 
     def _whole(self, request: Request, length: int) -> int:
-        """A prefix that ends within no picture, where that matters."""
+        """A prefix that ends within no image, where that matters."""
         if self.network.cuts:
             return length
         return next((span.start for span in request.input.spans if span.start < length < span.start + span.length), length)
@@ -266,9 +311,11 @@ class Sampler:
             own = self.cache.take(request.sequence, signed)
             if kept:
                 source.active = False  # type: ignore[union-attr]
+                # Where only the source can make room, its slot is taken, with what it holds.
+                own = own or self.cache.take(request.sequence, signed)
             if own is None:
                 return None
-        if source is not own and source is not None and length:
+        if source is not own and source is not None and length and source.slot != own.slot:
             self.cache.copy(source.slot, own.slot, length)
         own.filled, own.released = length, False
         self.cache.sign(own, signed, len(signed), length if source is own else 0)
@@ -353,7 +400,7 @@ def _likeliest(logprobs: Tensor, kept: tuple[Tensor, Tensor] | None, count: int)
     return list(zip(ids[:count].tolist(), values[:count].tolist()))
 
 
-def _explain(problem: BaseException) -> BaseException:
+def _explain(problem: Problem) -> Problem | EngineError:
     if out_of_memory(problem):
         return EngineError("Memory ran out while sampling. Lower the engine's cacheBytes, or play fewer episodes at once.")
     return problem

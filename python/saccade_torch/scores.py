@@ -12,15 +12,21 @@ from .compiled import compiled
 CHUNK_BYTES = {"cpu": 16 * 1024**2, "cuda": 1024**3}
 
 
-def token_scores(hidden: Tensor, weight: Tensor, targets: Tensor, inverse: Tensor, bias: Tensor, fast: bool = False) -> tuple[Tensor, Tensor]:
+def token_scores(
+    hidden: Tensor, weight: Tensor, targets: Tensor, inverse: Tensor, bias: Tensor, fast: bool = False, cap: float | None = None
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """hidden [rows, width], weight [vocabulary, width], inverse temperatures [rows], bias [vocabulary] (−∞ where an id is banned, else 0) →
-    log-probabilities and entropy [rows], 32 bits. `fast`: what surrounds the products is compiled."""
-    return _TokenScores.apply(hidden, weight, targets, inverse, bias, fast)  # type: ignore[no-any-return]
+    log-probabilities and entropy [rows], 32 bits. `fast`: what surrounds the products is compiled. `cap`: logits are bent back before it."""
+    return _TokenScores.apply(hidden, weight, targets, inverse, bias, fast, cap)  # type: ignore[no-any-return]
+
+
+def capped(logits: Tensor, cap: float | None) -> Tensor:
+    return logits if cap is None else cap * torch.tanh(logits / cap)
 
 
 def wide_product(a: Tensor, b: Tensor) -> Tensor:
     """Half-precision matrices, a 32-bit product: logits rounded to bfloat16 are off by more than training moves them."""
-    if a.dtype == torch.float32:
+    if a.dtype == b.dtype and a.dtype in (torch.float32, torch.float64):
         return a @ b
     if a.device.type == "cuda":
         return torch.mm(a, b, out_dtype=torch.float32)
@@ -53,15 +59,15 @@ def half_slope_rows(*given: Tensor) -> Tensor:
 
 class _TokenScores(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, hidden, weight, targets, inverse, bias, fast):  # type: ignore[no-untyped-def]
+    def forward(ctx, hidden, weight, targets, inverse, bias, fast, cap):  # type: ignore[no-untyped-def]
         cast = weight.detach().to(hidden.dtype)
         score = compiled(score_rows) if fast else score_rows
         logprobs, entropy, total = (torch.empty(len(hidden), dtype=torch.float32, device=hidden.device) for _ in range(3))
         for rows in _chunks(hidden, weight):
-            logprobs[rows], entropy[rows], total[rows] = score(wide_product(hidden[rows], cast.T), inverse[rows], bias, targets[rows])
+            logprobs[rows], entropy[rows], total[rows] = score(capped(wide_product(hidden[rows], cast.T), cap), inverse[rows], bias, targets[rows])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(hidden, weight, targets, inverse, bias, total, entropy)
-        ctx.fast = fast
+        ctx.fast, ctx.cap = fast, cap
         return logprobs, entropy
 
     @staticmethod
@@ -69,7 +75,7 @@ class _TokenScores(torch.autograd.Function):
         hidden, weight, targets, inverse, bias, total, entropy = ctx.saved_tensors
         need_hidden, need_weight = ctx.needs_input_grad[:2]
         if by_logprob is None and by_entropy is None:
-            return None, None, None, None, None, None
+            return None, None, None, None, None, None, None
         if by_logprob is None:
             by_logprob = torch.zeros_like(total)
         cast = weight.detach().to(hidden.dtype)
@@ -80,15 +86,17 @@ class _TokenScores(torch.autograd.Function):
         dhidden = torch.empty_like(hidden) if need_hidden else None
         dweight = torch.zeros(weight.shape, dtype=torch.float32, device=weight.device) if need_weight else None
         for rows in _chunks(hidden, weight):
-            logits = wide_product(hidden[rows], cast.T)
+            logits = capped(wide_product(hidden[rows], cast.T), ctx.cap)
             of_entropy = None if by_entropy is None else by_entropy[rows]
             slope = slopes(logits, inverse[rows], bias, targets[rows], total[rows], entropy[rows], by_logprob[rows], of_entropy)
+            if ctx.cap is not None:
+                slope = (slope * (1 - (logits / ctx.cap) ** 2)).to(slope.dtype)
             del logits
             if dhidden is not None:
                 dhidden[rows] = slope @ cast
             if dweight is not None:
                 add_into(dweight, slope.T, hidden[rows])
-        return dhidden, None if dweight is None else dweight.to(weight.dtype), None, None, None, None
+        return dhidden, None if dweight is None else dweight.to(weight.dtype), None, None, None, None, None
 
 
 def add_into(into: Tensor, a: Tensor, b: Tensor) -> None:

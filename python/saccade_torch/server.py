@@ -1,7 +1,7 @@
 """The worker's HTTP door. Bodies are msgpack; every request carries the key. Routes:
 
 POST /call     {op, …} → what the operation gives, or {error: {name, message}}; `frames` come along with it
-POST /frames   {frames: […]}: pictures ahead of the call that shows them, where they are many
+POST /frames   {frames: […]}: images ahead of the call that shows them, where they are many
 PUT, GET /files/<bundle>/<path>, GET and DELETE /files/<bundle>: folders that travel, for callers that share no disk
 GET /health    who this is: an `instance` that changes when the process does
 
@@ -83,7 +83,7 @@ class Server:
                 "device": str(settings.device) if settings.device.type == "cpu" else torch.cuda.get_device_name(settings.device),
                 "dtype": str(settings.compute).removeprefix("torch."),
                 "frameBytes": self.worker.frames.most_bytes,
-                "stats": self.worker.stats(),
+                "stats": await self.worker.stats(),
             }
         )
 
@@ -210,7 +210,7 @@ def reply(body: Any, status: int = 200) -> web.Response:
 
 
 async def whole(request: web.Request) -> bytearray:
-    """The body, in a place of its own: aiohttp's `read` copies it twice, and pictures are most of it."""
+    """The body, in a place of its own: aiohttp's `read` copies it twice, and images are most of it."""
     size = request.content_length
     if size is None or size > MOST_BODY:
         raise web.HTTPRequestEntityTooLarge(MOST_BODY, size or MOST_BODY + 1)

@@ -1,6 +1,6 @@
 """A network in pieces over several ranks (FSDP2): every layer and block is a unit that is gathered when it is used, and the root holds the rest. What is
 32-bit stays so in its piece and is gathered in the dtype of the computation; gradients are reduced in 32 bits. A frozen tower is small beside the rest and
-stays whole on every rank, so that its features are computed once and need no collective. Offloaded, the pieces, their gradients and the optimizer's state lie in
+stays whole on every rank, so that its features are computed once and need no collective. So does a quantised base: cut, its blocks would lose their scales. Offloaded, the pieces, their gradients and the optimizer's state lie in
 host memory, and a unit is on the device only while it is used; that helps one process too.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+from .quantized import QuantizedLinear
 
 
 def shard(network: nn.Module, ranks: int, offload: bool = False) -> None:
@@ -19,14 +21,17 @@ def shard(network: nn.Module, ranks: int, offload: bool = False) -> None:
         # Offloading in one process: a group of one.
         dist.init_process_group("cpu:gloo,cuda:nccl" if network.device.type == "cuda" else "gloo", store=dist.HashStore(), rank=0, world_size=1)
     mesh = init_device_mesh(network.device.type, (ranks,))
-    wide = network.compute == torch.float32
+    wide = network.compute in (torch.float32, torch.float64)
     policy = MixedPrecisionPolicy(param_dtype=None if wide else network.compute, reduce_dtype=torch.float32, cast_forward_inputs=False)
     frozen = not any(parameter.requires_grad for parameter in network.visual.parameters())
     ignored = set(network.visual.parameters()) if frozen else set()
+    for module in network.modules():
+        if isinstance(module, QuantizedLinear):
+            ignored |= set(module.to(network.device).parameters())
     where = CPUOffloadPolicy(pin_memory=network.device.type == "cuda") if offload else OffloadPolicy()
     units = [*network.language.layers, *([] if frozen else network.visual.blocks)]
     for unit in units:
-        fully_shard(unit, mesh=mesh, mp_policy=policy, offload_policy=where)
+        fully_shard(unit, mesh=mesh, mp_policy=policy, offload_policy=where, ignored_params=ignored)
     fully_shard(network, mesh=mesh, mp_policy=policy, offload_policy=where, ignored_params=ignored)
     if frozen:
         network.visual.to(network.device)

@@ -1,5 +1,5 @@
-"""What the processor of a model's own folder makes of pictures: the numbers that its tower takes, and the text that stands for a picture in a prompt.
-Each picture is processed alone, so that neither depends on what else a sequence shows: ids that were written once never change.
+"""What the processor of a model's own folder makes of images: the numbers that its tower takes, and the text that stands for an image in a prompt.
+Each image is processed alone, so that neither depends on what else a sequence shows: ids that were written once never change.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .frames import Frame
 
 MOST_BYTES = 512 * 1024**2
 SIDE = 64
-"""Of the picture that is shown to a processor to see which tokens it writes, in pixels."""
+"""Of the image that is shown to a processor to see which tokens it writes, in pixels."""
 TILE = re.compile(r"<row_\d+_col_\d+>")
 
 
 @dataclass(frozen=True)
 class Processed:
-    """`text` is what the processor writes for this picture, with `tokens` placeholders among it."""
+    """`text` is what the processor writes for this image, with `tokens` placeholders among it."""
 
     inputs: dict[str, Tensor]
     text: str
@@ -52,20 +52,34 @@ class Sight:
             raise ConfigError(f"{folder}: transformers can't load its processor ({said}). Install what it asks for, or complete the folder's processor files.") from None
         self.tokenizer: Any = self.processor.tokenizer
         self.image = image
-        self.special = {str(text): int(id) for text, id in self.tokenizer.get_added_vocab().items()}
-        # Gemma's placeholder is another token than the one that asks for a picture.
-        self.marker: str = getattr(self.processor, "boi_token", None) or self.processor.image_token
+        self.added = {str(text): int(id) for text, id in self.tokenizer.get_added_vocab().items()}
         self._kept: OrderedDict[str, Processed] = OrderedDict()
         self._bytes = 0
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Of the tokenizer."""
+        self.marker = self._marker()
 
     def __deepcopy__(self, _: Any) -> Sight:
         """Snapshots of a network see as it does."""
         return self
 
+    def _marker(self) -> str:
+        """What a template writes for an image. Gemma 3 asks for one with another token than its placeholder."""
+        named = [text for name in ("boi_token", "image_token") if isinstance(text := getattr(self.processor, name, None), str)]
+        template = str(getattr(self.processor, "chat_template", None) or self.tokenizer.chat_template or "")
+        written = [text for text in named if text in template]
+        problem: Any = "it names no token for an image"
+        for self.marker in written or named:
+            try:
+                self._process(np.zeros((SIDE, SIDE, 3), dtype=np.uint8))
+                return self.marker
+            except Exception as found:
+                problem = found
+        raise ConfigError(f"{type(self.processor).__name__} can't process an image ({problem}). Its files are not complete, or another model's.")
+
     def of(self, frame: Frame) -> Processed:
         """Learners, samplers and renderers ask from threads of their own."""
-        with self._lock:
+        with self.lock:
             found = self._kept.get(frame.key)
             if found is None:
                 found = self._kept[frame.key] = self._process(frame.pixels.numpy())
@@ -80,13 +94,20 @@ class Sight:
         return self.of(frame).tokens
 
     def grid(self, frame: Frame) -> tuple[int, int]:
-        """How much work a picture is, as the rest of the worker counts it."""
-        return self.tokens(frame), 1
+        """In patches, where the processor cuts some; else how much work an image is, as the rest of the worker counts it."""
+        thw = self.of(frame).inputs.get("image_grid_thw")
+        return (self.tokens(frame), 1) if thw is None else (int(thw[0, 1]), int(thw[0, 2]))
+
+    def together(self, frames: Sequence[Frame]) -> Any:
+        """Of one sequence."""
+        with self.lock:
+            return self.processor(text=[self.marker * len(frames)], images=[[frame.pixels.numpy() for frame in frames]], return_tensors="pt")
 
     def vision_ids(self) -> set[int]:
-        """Tokens that only a picture brings along."""
-        text = self._process(np.zeros((SIDE, SIDE, 3), dtype=np.uint8)).text
-        return {id for token, id in self.special.items() if token in text or TILE.fullmatch(token)} | {self.image}
+        """Tokens that only an image brings along. Blank ones, such as the lines that Gemma 3 sets around an image, are words too."""
+        with self.lock:
+            text = self._process(np.zeros((SIDE, SIDE, 3), dtype=np.uint8)).text
+        return {id for token, id in self.added.items() if token.strip() and (token in text or TILE.fullmatch(token))} | {self.image}
 
     def _process(self, pixels: np.ndarray) -> Processed:
         # Its own text is seen on its way to the tokenizer: every processor goes there.
@@ -96,11 +117,11 @@ class Sight:
         given = processor(text=[self.marker], images=[[pixels]], return_tensors="pt")
         text = overheard.text
         if not isinstance(text, str):
-            raise ConfigError(f"{type(self.processor).__name__} writes no text for a picture that Saccade can read.")
+            raise ConfigError(f"{type(self.processor).__name__} writes no text for an image that Saccade can read.")
         inputs = {name: value for name, value in given.items() if isinstance(value, Tensor) and name not in TEXT_FIELDS}
         count = int((given["input_ids"] == self.image).sum())
         if count == 0:
-            raise DataError(f"{type(self.processor).__name__} writes no placeholder of id {self.image} for a picture: its processor is another model's.")
+            raise DataError(f"{type(self.processor).__name__} writes no placeholder of id {self.image} for an image: its processor is another model's.")
         return Processed(inputs, text, count)
 
 
@@ -122,16 +143,17 @@ def load_processor(folder: str) -> Any:
 
     class Still(kind):  # type: ignore[valid-type, misc]
         def check_argument_for_proper_class(self, name: str, given: Any) -> Any:
-            return type(given) if name == "video_processor" else super().check_argument_for_proper_class(name, given)
+            return type(given) if name in needs else super().check_argument_for_proper_class(name, given)
 
     Still.__name__ = kind.__name__
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     images = AutoImageProcessor.from_pretrained(folder, trust_remote_code=False)
+    needs = {name: None for name in ("video_processor", "feature_extractor") if name in takes}
     template = Path(folder) / "chat_template.jinja"
     chat = template.read_text() if template.exists() else tokenizer.chat_template
-    parts = ("self", "image_processor", "tokenizer", "video_processor", "chat_template", "kwargs")
+    parts = ("self", "image_processor", "tokenizer", "chat_template", "kwargs", *needs)
     rest = {name: value for name, value in found.items() if name in takes and name not in parts}
-    return Still(images, tokenizer, None, chat_template=chat, **rest)
+    return Still(image_processor=images, tokenizer=tokenizer, chat_template=chat, **needs, **rest)
 
 
 TEXT_FIELDS = frozenset(("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids"))
@@ -156,13 +178,13 @@ def size(one: Processed) -> int:
     return sum(tensor.nbytes for tensor in one.inputs.values())
 
 
-def alike(pictures: Sequence[Processed]) -> list[list[int]]:
-    """Places of pictures that fit into one batch, in order of first appearance."""
+def alike(images: Sequence[Processed]) -> list[list[int]]:
+    """Places of images that fit into one batch, in order of first appearance."""
     groups: dict[Any, list[int]] = {}
-    for place, one in enumerate(pictures):
+    for place, one in enumerate(images):
         groups.setdefault(tuple(sorted((name, tuple(tensor.shape[1:]), tensor.dtype) for name, tensor in one.inputs.items())), []).append(place)
     return list(groups.values())
 
 
-def stacked(pictures: Sequence[Processed], device: torch.device) -> dict[str, Tensor]:
-    return {name: torch.cat([one.inputs[name] for one in pictures]).to(device) for name in pictures[0].inputs}
+def stacked(images: Sequence[Processed], device: torch.device) -> dict[str, Tensor]:
+    return {name: torch.cat([one.inputs[name] for one in images]).to(device) for name in images[0].inputs}

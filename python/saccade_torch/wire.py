@@ -33,7 +33,7 @@ def unpack(data: bytes | memoryview) -> Any:
 
 
 def read_request(data: bytearray) -> tuple[dict[str, Any], list[Frame]]:
-    """The head of a request, and the pictures behind it, whose bytes stay where they came in."""
+    """The head of a request, and the images behind it, whose bytes stay where they came in."""
     try:
         return split_request(data)
     except SaccadeError:
@@ -65,7 +65,7 @@ def request(body: Body, frames: Sequence[tuple[Body, bytes]] = ()) -> bytes:
 
 
 def read_tokens(given: Sequence[Body], frames: FrameStore) -> list[Tokens]:
-    """All at once: pictures that are missing are told together."""
+    """All at once: images that are missing are told together."""
     keys = [key for one in given for _, _, key in one["spans"]]
     found = dict(zip(keys, frames.get(keys)))
     return [Tokens(ints(one["ids"]), tuple(Span(start, length, found[key]) for start, length, key in one["spans"])) for one in given]

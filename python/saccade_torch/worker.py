@@ -5,9 +5,7 @@ them. Each learner remembers its last answer, so that a call that was sent again
 from __future__ import annotations
 
 import asyncio
-import threading
 import traceback
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Callable, Collection, Mapping
@@ -22,7 +20,10 @@ from .network import Tokens
 from .ranks import Leader, tell
 from .rendering import renderer_of
 from .sampler import Request, Sample, Sampler
+from .sampler_thread import SamplerThread
+from .spread import Far, Spread
 from .transfer import Offer
+from .whole_sampler import sampler_of
 
 Body = Mapping[str, Any]
 
@@ -30,45 +31,10 @@ Body = Mapping[str, Any]
 NO_SAMPLER = "This sampler is not here: it was closed, or the worker was started anew. Publish or open another."
 
 
-class SamplerThread(threading.Thread):
-    """Owns every sampler; others hand it things to do."""
-
-    def __init__(self) -> None:
-        super().__init__(name="samplers", daemon=True)
-        self._jobs: deque[Callable[[], None]] = deque()
-        self._wake = threading.Condition()
-        self._samplers: set[Sampler] = set()
-        self.start()
-
-    def do(self, job: Callable[[], None]) -> None:
-        with self._wake:
-            self._jobs.append(job)
-            self._wake.notify()
-
-    def watch(self, sampler: Sampler) -> None:
-        self.do(lambda: self._samplers.add(sampler))
-
-    def forget(self, sampler: Sampler) -> None:
-        self.do(lambda: self._samplers.discard(sampler))
-
-    def run(self) -> None:
-        while True:
-            with self._wake:
-                while not self._jobs and not any(sampler.busy for sampler in self._samplers):
-                    self._wake.wait()
-                jobs = list(self._jobs)
-                self._jobs.clear()
-            for job in jobs:
-                job()
-            for sampler in list(self._samplers):
-                if sampler.busy:
-                    sampler.tick()
-
-
 @dataclass
 class LearnerEntry:
     learner: Learner | Leader
-    spares: list[Sampler] = field(default_factory=list)
+    spares: list[tuple[Sampler, Far]] = field(default_factory=list)
     """Samplers that nothing uses any more: the next version is written over their weights."""
     last_call: int = -1
     last_answer: dict[str, Any] = field(default_factory=dict)
@@ -78,12 +44,16 @@ class LearnerEntry:
 @dataclass
 class SamplerEntry:
     sampler: Sampler
+    far: Far
+    """The same on other ranks."""
     owner: LearnerEntry | None = None
 
 
 class Worker:
-    def __init__(self, settings: Settings, cache_bytes: int | None = None, ranks: int = 1, frame_bytes: int | None = None) -> None:
+    def __init__(self, settings: Settings, cache_bytes: int | None = None, ranks: int = 1, frame_bytes: int | None = None, spread: Spread | None = None) -> None:
+        """`spread`: other ranks, where they sample too."""
         self.settings = settings
+        self.spread = spread
         self.ranks = ranks
         self.cache_bytes = cache_bytes
         self.frames = FrameStore(frame_bytes or FRAME_BYTES)
@@ -92,7 +62,7 @@ class Worker:
         self.offers: dict[int, Offer] = {}
         self._next = 0
         self._learning = ThreadPoolExecutor(1, "learners")
-        self.sampling = SamplerThread()
+        self.sampling = SamplerThread(settings.device)
 
     def number(self) -> int:
         self._next += 1
@@ -128,11 +98,12 @@ class Worker:
 
     async def open_sampler(self, given: Body) -> dict[str, Any]:
         network = await self.learn(lambda: open_frozen(given["folder"], self.settings, given.get("base")))
-        return self._admit(Sampler(network, self.settings, 0, self.cache_bytes), None)
+        far = Far(self.number(), given["folder"], given.get("base"))
+        return self._admit(sampler_of(network, self.settings, 0, self.cache_bytes), far, None)
 
-    def _admit(self, sampler: Sampler, owner: LearnerEntry | None) -> dict[str, Any]:
+    def _admit(self, sampler: Sampler, far: Far, owner: LearnerEntry | None) -> dict[str, Any]:
         id = self.number()
-        self.samplers[id] = SamplerEntry(sampler, owner)
+        self.samplers[id] = SamplerEntry(sampler, far, owner)
         self.sampling.watch(sampler)
         return {"sampler": id, "version": sampler.version}
 
@@ -160,23 +131,27 @@ class Worker:
             data = wire.read_data(given["data"], self.frames)
             report = await self.learn(lambda: learner.forward_backward(data, given["loss"]))
             metrics = {"tokens": report.tokens, **report.metrics}
-            # Of the pictures that stood behind the placeholders in this very pass.
-            pictures = [[span.frame.key for span in datum.input.spans] for datum in data]
+            # Of the images that stood behind the placeholders in this very pass.
+            images = [[span.frame.key for span in datum.input.spans] for datum in data]
             outputs = [wire.raw(a) for a in report.outputs]
-            return {"loss": report.loss, "finite": report.finite, "metrics": metrics, "outputs": outputs, "pictures": pictures}
+            return {"loss": report.loss, "finite": report.finite, "metrics": metrics, "outputs": outputs, "images": images}
         if op == "step":
             if given.get("spoiled"):
                 await self.learn(learner.spoil)
             return dict(await self.learn(lambda: learner.step(given["optimizer"])))
         if op == "publish":
-            spare = entry.spares.pop() if entry.spares else None
-            network, version = await self.learn(lambda: learner.publish(spare and spare.network))
+            spare, far = entry.spares.pop() if entry.spares else (None, Far(self.number()))
+            into = spare and spare.network
+            if isinstance(learner, Leader):
+                network, version = await self.learn(lambda: learner.publish(into, far if self.spread else None))
+            else:
+                network, version = await self.learn(lambda: learner.publish(into))
             if spare is None:
                 assert network is not None
-                spare = Sampler(network, self.settings, version, self.cache_bytes)
+                spare = sampler_of(network, self.settings, version, self.cache_bytes)
             else:
                 spare.renew(version)
-            return self._admit(spare, entry)
+            return self._admit(spare, far, entry)
         plain: dict[str, Callable[[], None]] = {
             "discard": learner.discard,
             "fresh_optimizer": learner.fresh_optimizer,
@@ -188,6 +163,8 @@ class Worker:
             del self.learners[given["learner"]]
             if isinstance(learner, Leader):
                 await self.learn(lambda: tell(("close", learner.id, None)))
+            while entry.spares:
+                await self.elsewhere("forget", entry.spares.pop()[1])
             return {}
         if op not in plain:
             raise EngineError(f"A learner has no {op}. Use the same version of saccade on both sides.")
@@ -235,6 +212,8 @@ class Worker:
             await asyncio.to_thread(self.offers.pop(given["offer"]).give)
             return {}
         if op == "release":
+            if self.spread is not None:
+                self.spread.release(entry.far, given["sequence"])
             self.sampling.do(lambda: sampler.release(given["sequence"]))
             return {}
         if op == "close_sampler":
@@ -242,10 +221,23 @@ class Worker:
             await self.on_sampler(sampler.close)
             self.sampling.forget(sampler)
             # Two are enough: one that samples and one to write the next version over.
-            if entry.owner is not None and len(entry.owner.spares) < 2:
-                entry.owner.spares.append(sampler)
+            owner = next((one for one in self.learners.values() if one is entry.owner), None)
+            spare = owner is not None and len(owner.spares) < 2
+            # The next version must not be written over what is still sampled from elsewhere.
+            await self.elsewhere("close" if spare else "forget", entry.far)
+            if owner is not None and spare:
+                owner.spares.append((sampler, entry.far))
             return {}
         raise EngineError(f"A sampler has no {op}. Use the same version of saccade on both sides.")
+
+    async def elsewhere(self, op: str, far: Far | None = None) -> list[Any]:
+        """What other ranks answer."""
+        if self.spread is None:
+            return []
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self.spread.ask(op, far, lambda found: loop.call_soon_threadsafe(_settle, future, found, None))
+        return list(await future)
 
     def sample(self, given: Body, say: Callable[[dict[str, Any]], None]) -> list[str]:
         """Asks for samples, and gives the names of their sequences. What becomes of each is said as it is known, on the loop that asked."""
@@ -271,9 +263,10 @@ class Worker:
 
         rows = wire.read_tokens([one["input"] for one in asked], self.frames)
         requests = [request(of, one, row) for of, (one, row) in enumerate(zip(asked, rows))]
+        mine = requests if self.spread is None else self.spread.deal(entry.far, requests)
 
         def submit() -> None:
-            for one in requests:
+            for one in mine:
                 sampler.submit(one)
 
         self.sampling.do(submit)
@@ -292,13 +285,19 @@ class Worker:
                     request.done(EngineError("This sample was broken off."))
 
         self.sampling.do(job)
+        if self.spread is not None:
+            self.spread.abort(entry.far, list(sequences))
 
-    def stats(self) -> dict[str, Any]:
-        sums: dict[str, int] = {"encoded": 0}
-        for entry in self.samplers.values():
-            sums["encoded"] += entry.sampler.seen.encoded
-            for name, value in entry.sampler.counts.items():
-                sums[name] = sums.get(name, 0) + value
+    async def stats(self) -> dict[str, Any]:
+        """Of all ranks; `decodedBy` says how much each of them decoded."""
+        here = [(entry.sampler.seen.encoded, entry.sampler.counts) for entry in self.samplers.values()]
+        sums: dict[str, Any] = {"encoded": 0, "decodedBy": []}
+        for rank in [here, *await self.elsewhere("stats")]:
+            for encoded, counts in rank:
+                sums["encoded"] += encoded
+                for name, value in counts.items():
+                    sums[name] = sums.get(name, 0) + value
+            sums["decodedBy"].append(sum(counts["decodedTokens"] for _, counts in rank))
         return sums
 
 

@@ -121,11 +121,11 @@ def test_the_kernels_between_products_compute_what_the_learners_layers_do(heads,
     assert apart(gate(both), torch.nn.functional.silu(both[:, :1100].float()) * both[:, 1100:].float()) < 4e-3
 
 
-def test_many_pictures_of_one_size_see_what_each_alone_sees():
+def test_many_images_of_one_size_see_what_each_alone_sees():
     torch.manual_seed(4)
     lengths = [256] * 37
     inputs = [random(sum(lengths), 4, 64).requires_grad_() for _ in range(3)]
-    segments = Segments.of(lengths, CUDA, torch.bfloat16, pictures=True)
+    segments = Segments.of(lengths, CUDA, torch.bfloat16, images=True)
     assert segments.alike == 256
     slope = random(sum(lengths), 4, 64)
     found, wanted = (packed_attention(*inputs, given, False) for given in (segments, segments._replace(alike=0)))
@@ -150,7 +150,7 @@ def test_half_precision_and_compiled_layers_give_the_gradient_of_32_bits(folders
     for learner in (half, compiled):
         found = gradients(learner)
         assert float((found - wanted).norm() / wanted.norm()) < 0.05
-    # Other lengths and numbers of pictures, in the same compiled layers.
+    # Other lengths and numbers of images, in the same compiled layers.
     for count in (3, 7, 11):
         more = [datum(100 + seed, seed % 3) for seed in range(count)]
         assert compiled.forward_backward(more, LOSS).loss == pytest.approx(half.forward_backward(more, LOSS).loss, rel=2e-2)

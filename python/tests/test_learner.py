@@ -96,7 +96,7 @@ def test_a_restored_learner_goes_on_as_if_nothing_had_happened(folders, tmp_path
     for learner in (straight, resumed):
         learner.forward_backward(batch(3), loss)
         learner.step(optimizer)
-    # A frozen tower saw the pictures in other company: the last bit of their features may differ.
+    # A frozen tower saw the images in other company: the last bit of their features may differ.
     close(weights(resumed), weights(straight), 1e-6)
     assert resumed.optimizer.step == 3
     # Nothing but Hugging Face or PEFT files in the folder itself.
@@ -162,7 +162,7 @@ def test_peft_and_we_read_an_adapter_the_same(folders, tmp_path):
         Learner(str(tmp_path / "adapter"), SETTINGS)
 
 
-def test_a_frozen_tower_sees_each_picture_once_and_stays_as_it_is(folders):
+def test_a_frozen_tower_sees_each_image_once_and_stays_as_it_is(folders):
     learner = Learner(folders["qwen3"], SETTINGS, freeze="vision")
     assert not any("visual" in name for name in learner.trained)
     for _ in range(3):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny import IMAGE, PICTURES, datum, tokens
+from tiny import IMAGE, IMAGES, datum, tokens
 from transformers import AutoModelForImageTextToText
 
 from saccade_torch.adapters import LoraSpec
@@ -36,10 +36,10 @@ def ours(network: Network, rows: list[Tokens]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_logits_and_gradients_equal_transformers_with_zero_to_six_pictures_in_one_pack(folders, kind):
+def test_logits_and_gradients_equal_transformers_with_zero_to_six_images_in_one_pack(folders, kind):
     model = AutoModelForImageTextToText.from_pretrained(folders[kind], dtype=torch.float32).eval()
     network = Network(folders[kind], "lm", torch.float32, CPU, trained=True)
-    rows = [tokens(seed, pictures) for seed, pictures in enumerate((0, 1, 2, 6, 0, 3))]
+    rows = [tokens(seed, images) for seed, images in enumerate((0, 1, 2, 6, 0, 3))]
     want = torch.cat([theirs(model, network, row) for row in rows])
     got = ours(network, rows)
     assert (want - got).abs().max() < 1e-4
@@ -71,7 +71,7 @@ def test_a_document_never_sees_its_neighbour(folders, kind):
 
 
 def other_of(span: Span):
-    """Another picture of the same size."""
+    """Another image of the same size."""
     return Frame("other", 255 - span.frame.pixels)
 
 
@@ -81,11 +81,11 @@ def test_patches_equal_the_processor_of_transformers(folders):
     network = Network(folders["qwen3"], "lm", torch.float32, CPU, trained=False)
     processor = Qwen2VLImageProcessorPil(patch_size=8, merge_size=2, temporal_patch_size=2, image_mean=[0.5] * 3, image_std=[0.5] * 3,
                                          size={"shortest_edge": 256, "longest_edge": 256 * 256})  # fmt: skip
-    for frame in PICTURES:
+    for frame in IMAGES:
         want = processor(frame.pixels.numpy(), return_tensors="pt")["pixel_values"]
         assert torch.equal(network.format.patches([frame], CPU), want)
         grid = (1, *network.format.grid(frame))
-        # The same picture as a renderer hands it over: normalised numbers, or bytes in the order of patches.
+        # The same image as a renderer hands it over: normalised numbers, or bytes in the order of patches.
         ready = feature_frame("ready", grid, "float32", want.flatten().view(torch.uint8))
         raw = feature_frame("raw", grid, "uint8", ((want * 0.5 + 0.5) * 255).round().byte().flatten())
         for processed in (ready, raw):
@@ -96,7 +96,7 @@ def test_patches_equal_the_processor_of_transformers(folders):
 @pytest.mark.parametrize("kind", ["qwen3", "qwen25-untied"])
 def test_log_probabilities_and_entropy_are_those_of_the_tempered_distribution_without_vision_ids(folders, kind):
     learner = Learner(folders[kind], Settings(CPU, pack_tokens=64))
-    data = [datum(seed, pictures, temperature) for seed, (pictures, temperature) in enumerate([(0, 1.0), (3, 0.7), (1, 1.4)])]
+    data = [datum(seed, images, temperature) for seed, (images, temperature) in enumerate([(0, 1.0), (3, 0.7), (1, 1.4)])]
     found = learner.forward(data)
     for item, (logprobs, entropy) in zip(data, found):
         with torch.no_grad():
@@ -141,14 +141,14 @@ def test_packs_hold_every_sequence_once_within_the_budget():
         assert len(pack) == 1 or sum(len(data[i].input.ids) for i in pack) <= 60
 
 
-def test_ids_and_pictures_that_disagree_are_refused(folders):
+def test_ids_and_images_that_disagree_are_refused(folders):
     network = Network(folders["qwen3"], "lm", torch.float32, CPU, trained=False)
     good = tokens(3, 1)
     span = good.spans[0]
     network.check(good)
     for bad in (
         Tokens(good.ids, ()),
-        Tokens(good.ids, (Span(span.start, span.length, PICTURES[3] if span.length != 12 else PICTURES[0]),)),
+        Tokens(good.ids, (Span(span.start, span.length, IMAGES[3] if span.length != 12 else IMAGES[0]),)),
         Tokens(good.ids, (Span(span.start + 1, span.length, span.frame),)),
         Tokens(np.array([VOCAB_END], dtype=np.int32)),
         Tokens(np.zeros(0, dtype=np.int32)),

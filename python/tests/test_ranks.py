@@ -1,4 +1,4 @@
-"""Several processes equal one: gradients, weights, files, samples, with ranks that have no pictures, or no work at all."""
+"""Several processes equal one: gradients, weights, files, samples, with ranks that have no images, or no work at all."""
 
 from __future__ import annotations
 
@@ -28,20 +28,24 @@ CASES: dict[str, dict] = {
     "critic": {"head": "value"},
     "offloaded": {"offload": True},
     "offloaded, lora, frozen tower": {"lora": LoraSpec(4, 8), "freeze": "vision", "offload": True},
+    "lora over 4 bits": {"lora": LoraSpec(4, 8), "freeze": "vision", "base": "nf4"},
+    # Blocks of pieces are others than those of the whole, and rounded otherwise.
+    "lora, 8-bit moments": {"lora": LoraSpec(4, 8), "freeze": "vision", "small": True, "rounding": 60},
 }
-# One picture among text: whichever rank has it, the other has none. Five sequences in packs of their own leave a rank without work.
-DATA = [datum(seed, pictures) for seed, pictures in enumerate((2, 0, 0, 0, 0))]
+# One image among text: whichever rank has it, the other has none. Five sequences in packs of their own leave a rank without work.
+DATA = [datum(seed, images) for seed, images in enumerate((2, 0, 0, 0, 0))]
 
 
-def settings(offload: bool) -> Settings:
-    return Settings(torch.device("cpu"), pack_tokens=1, offload=offload)
+def settings(offload: bool, base: str | None = None, small: bool = False) -> Settings:
+    return Settings(torch.device("cpu"), pack_tokens=1, offload=offload, base=base, small_moments=small)
 
 
 def play(make, case: str, out: Path) -> dict:
     """Two steps, a checkpoint, a third step after restoring it, and what was reported."""
     options = CASES[case]
     loss = {"name": "value"} if options.get("head") == "value" else LOSS
-    given = (options["folder"], settings(make is not Learner and options.get("offload", False)), options.get("head", "lm"), options.get("lora"), options.get("freeze"), 0)
+    offload = make is not Learner and options.get("offload", False)
+    given = (options["folder"], settings(offload, options.get("base"), options.get("small", False)), options.get("head", "lm"), options.get("lora"), options.get("freeze"), 0)
     learner = make(*given)
     reports = []
     for step in range(3):
@@ -70,7 +74,7 @@ def lead() -> None:
     folder, out, *cases = sys.argv[1:]
     join()
     if dist.get_rank() > 0:
-        follow()
+        follow(torch.device("cpu"))
         return
     for case in cases:
         CASES[case]["folder"] = folder
@@ -90,21 +94,22 @@ def test_ranks_equal_one_process(folders, tmp_path, ranks, cases):
         alone.mkdir()
         wanted = play(Learner, case, alone)
         found = json.loads((tmp_path / case / "found.json").read_text())
+        loose = options.get("rounding", 1)
         for (loss, tokens, norm, step, metrics), other in zip(wanted["reports"], found["reports"]):
-            assert other[0] == pytest.approx(loss, rel=1e-4) and other[1] == tokens
-            assert other[2] == pytest.approx(norm, rel=1e-4) and other[3] == step
-            assert other[4] == pytest.approx(metrics, rel=1e-3, abs=1e-6)
+            assert other[0] == pytest.approx(loss, rel=1e-4 * loose) and other[1] == tokens
+            assert other[2] == pytest.approx(norm, rel=1e-4 * loose) and other[3] == step
+            assert other[4] == pytest.approx(metrics, rel=1e-3 * loose, abs=1e-6 * loose)
         for a, b in zip(wanted["forwards"], found["forwards"]):
-            assert b == pytest.approx(a, abs=1e-4)
+            assert b == pytest.approx(a, abs=1e-4 * loose**2)
         name = "adapter_model.safetensors" if "lora" in options else "model.safetensors"
         for file in (f"model/{name}", f"policy/{name}", "policy.state.safetensors"):
             here, there = load_file(str(alone / file)), load_file(str(tmp_path / case / file))
             assert set(here) == set(there)
             for key in here:
-                assert (here[key] - there[key]).abs().max() < 1e-4, (case, file, key)
+                assert (here[key] - there[key]).abs().max() < 1e-4 * loose**2, (case, file, key)
         if wanted["published"]:
             assert found["published"][0] == wanted["published"][0]
-            assert found["published"][1] == pytest.approx(wanted["published"][1], rel=1e-4)
+            assert found["published"][1] == pytest.approx(wanted["published"][1], rel=1e-4 * loose)
 
 
 def run(folder: str, out: Path, ranks: int, cases: list[str]) -> None:
@@ -117,7 +122,7 @@ def run(folder: str, out: Path, ranks: int, cases: list[str]) -> None:
         for rank in range(ranks)
     ]
     try:
-        assert [process.wait(180) for process in started] == [0] * ranks
+        assert [process.wait(600) for process in started] == [0] * ranks
     finally:
         for process in started:
             process.kill()
@@ -125,3 +130,28 @@ def run(folder: str, out: Path, ranks: int, cases: list[str]) -> None:
 
 if __name__ == "__main__":
     lead()
+
+
+WAITS = """
+import datetime, time
+import torch.distributed as dist
+dist.distributed_c10d.default_pg_timeout = datetime.timedelta(seconds=1)
+from saccade_torch.ranks import join, tell
+join()
+if dist.get_rank() == 0:
+    time.sleep(5)
+    tell("go on")
+else:
+    box = [None]
+    dist.broadcast_object_list(box, src=0)
+    print("told:", box[0])
+"""
+
+
+def test_ranks_wait_for_the_first_however_long_it_samples(tmp_path: Path):
+    file = tmp_path / "waits.py"
+    file.write_text(WAITS)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(file)]
+    env = {**os.environ, "PYTHONPATH": str(HERE.parent), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert "told: go on" in done.stdout, done.stderr[-2000:]

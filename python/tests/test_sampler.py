@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
 import numpy as np
 import pytest
 import torch
-from tiny import DEVICE, IMAGE, PICTURES, datum, tokens
+from tiny import DEVICE, IMAGE, IMAGES, datum, tokens
 
+from saccade_torch import kv_cache
 from saccade_torch.draw import SamplingParams, draw, draw_kept, keep
 from saccade_torch.errors import EngineError
 from saccade_torch.kv_cache import Held
@@ -14,6 +20,7 @@ from saccade_torch.learner import Datum, Learner, Settings
 from saccade_torch.network import Span, Tokens
 from saccade_torch.prefixes import Prefixes, shared, signature
 from saccade_torch.sampler import Request, Sample, Sampler
+from saccade_torch.sampler_thread import SamplerThread
 
 SETTINGS = Settings(DEVICE)
 
@@ -50,6 +57,57 @@ def test_who_only_scores_takes_no_cache(learner):
     assert sampler.cache.slots > 0
 
 
+def test_whatever_refuses_a_request_is_told_to_who_asked(learner, monkeypatch):
+    sampler = sampler_of(learner)
+
+    def refuse(_: object) -> None:
+        raise ValueError("absolute aspect ratio must be smaller than 200")
+
+    monkeypatch.setattr(sampler.network, "check", refuse)
+    box = ask(sampler, "one", tokens(1, 1))
+    assert "aspect ratio" in str(box[0]) and not sampler.busy
+
+
+def test_a_worker_whose_sampling_breaks_off_ends_in_words():
+    code = "import sys, torch; from saccade_torch.sampler_thread import SamplerThread; t = SamplerThread(torch.device('cpu')); t.do(sys.exit); t.join()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent.parent)
+    assert ended.returncode == 1 and "saccade_torch: Sampling broke off (SystemExit" in ended.stderr
+
+
+def test_a_thread_whose_samplers_wait_for_a_slot_goes_on_when_one_is_released_or_left(learner, monkeypatch):
+    thread, sampler = SamplerThread(DEVICE), sampler_of(learner, cache_bytes=1)
+    thread.watch(sampler)
+    said: SimpleQueue = SimpleQueue()
+    submit = lambda name: thread.do(lambda: sampler.submit(Request(name, tokens(1, 1), SamplingParams(3, 0.9, 3), lambda found: said.put((name, found)))))  # noqa: E731
+    monkeypatch.setattr(kv_cache, "GRACE", 3600)
+    for name in ("one", "two"):
+        submit(name)
+    assert said.get(timeout=60)[0] == "one"
+    with pytest.raises(Empty):
+        said.get(timeout=0.2)
+    thread.do(lambda: sampler.release("one"))
+    name, found = said.get(timeout=60)
+    assert name == "two" and isinstance(found, Sample)
+    submit("three")
+    with pytest.raises(Empty):
+        said.get(timeout=0.2)
+    # Nobody releases it, and nothing else happens.
+    monkeypatch.setattr(kv_cache, "GRACE", 0.01)
+    name, found = said.get(timeout=60)
+    assert name == "three" and isinstance(found, Sample)
+
+
+def test_a_request_that_makes_no_sense_fails_alone_and_sampling_goes_on(learner):
+    thread, sampler = SamplerThread(DEVICE), sampler_of(learner)
+    thread.watch(sampler)
+    thread.do(lambda: sampler.release(["no", "name"]))  # type: ignore[arg-type]
+    for params, wanted in (({"seed": -1}, ValueError), ({"temperature": "warm"}, TypeError), ({}, Sample)):
+        box: SimpleQueue = SimpleQueue()
+        given = dict(max_tokens=3, temperature=0.9, seed=3) | params
+        thread.do(lambda: sampler.submit(Request("one", tokens(1, 1), SamplingParams(**given), box.put)))
+        assert isinstance(box.get(timeout=60), wanted)
+
+
 def sample(sampler: Sampler, sequence: str, row: Tokens, **params) -> Sample:
     box = ask(sampler, sequence, row, **params)
     run(sampler)
@@ -57,9 +115,9 @@ def sample(sampler: Sampler, sequence: str, row: Tokens, **params) -> Sample:
     return box[0]
 
 
-def extend(row: Tokens, ids: list[int], pictures: int, seed: int) -> Tokens:
-    """What a turn appends: the reply, then more text and pictures."""
-    more = tokens(seed, pictures)
+def extend(row: Tokens, ids: list[int], images: int, seed: int) -> Tokens:
+    """What a turn appends: the reply, then more text and images."""
+    more = tokens(seed, images)
     at = len(row.ids) + len(ids)
     spans = tuple(Span(span.start + at, span.length, span.frame) for span in more.spans)
     return Tokens(np.concatenate([row.ids, np.array(ids, dtype=np.int32), more.ids]), (*row.spans, *spans))
@@ -113,7 +171,8 @@ def test_siblings_share_the_prompt_and_each_frame_is_encoded_once(learner):
     assert len({tuple(box[0].ids) for box in boxes}) > 1
 
 
-def test_slots_that_run_short_evict_the_one_that_waited_longest(learner):
+def test_slots_that_run_short_evict_the_one_that_waited_longest(learner, monkeypatch):
+    monkeypatch.setattr(kv_cache, "GRACE", 0.01)
     sampler = sampler_of(learner, cache_bytes=1)
     rows = [tokens(seed, 1) for seed in range(3)]
     wanted = [sample(sampler_of(learner), "x", row, seed=i).ids for i, row in enumerate(rows)]
@@ -121,6 +180,76 @@ def test_slots_that_run_short_evict_the_one_that_waited_longest(learner):
     run(sampler)
     assert [box[0].ids for box in boxes] == wanted
     assert sampler.cache.slots == 1 and list(sampler.cache.held) == ["sequence 2"]
+
+
+def test_more_episodes_than_slots_compute_nothing_twice_and_say_the_same(learner, monkeypatch):
+    # However slow this machine is: every episode comes back in time.
+    monkeypatch.setattr(kv_cache, "GRACE", 3600)
+    turns, late = 4, 3
+
+    def play(count: int, cache_bytes: int | None) -> tuple[list[list[int]], Sampler, int]:
+        """Episodes whose environments answer `late` ticks after each reply."""
+        sampler = sampler_of(learner, cache_bytes=cache_bytes)
+        rows = {f"episode {i}": tokens(i, 1) for i in range(count)}
+        said: dict[str, list[int]] = {name: [] for name in rows}
+        coming: list[tuple[int, str]] = [(0, name) for name in rows]
+        boxes: dict[str, list] = {}
+        fresh = {name: len(row.ids) for name, row in rows.items()}
+        new = now = most = 0
+        while coming or boxes:
+            for name in [name for when, name in coming if when <= now]:
+                boxes[name] = ask(sampler, name, rows[name], seed=int(name.split()[1]) + 100 * len(said[name]), max_tokens=3)
+                new += fresh[name]
+            coming = [(when, name) for when, name in coming if when > now]
+            sampler.tick()
+            most = max(most, len(sampler.active))
+            for name in [name for name, box in boxes.items() if box]:
+                ids = boxes.pop(name)[0].ids
+                said[name] += ids
+                if len(said[name]) == 3 * turns:
+                    sampler.release(name)
+                    continue
+                longer = extend(rows[name], ids, 1, len(said[name]))
+                # The id that was drawn last was not computed yet.
+                fresh[name] = len(longer.ids) - len(rows[name].ids) - len(ids) + 1
+                rows[name] = longer
+                coming.append((now + late, name))
+            now += 1
+        assert most <= max(1, sampler.cache.slots)
+        return list(said.values()), sampler, new
+
+    _, first, _ = play(1, 1)
+    slot = sum(tensor[0].nbytes for tensor in (*first.cache.keys, *first.cache.values))
+    found, sampler, new = play(7, 2 * slot)
+    assert sampler.cache.slots == 2
+    assert sampler.counts["prefilledTokens"] == new
+    assert found == play(7, None)[0]
+
+
+def test_slots_grow_only_when_few_enough_are_computed_so_the_cache_keeps_to_its_bytes(learner):
+    rows = []
+    for seed, least in enumerate((40, 40, 40, 300)):
+        row = tokens(seed, 1)
+        while len(row.ids) < least:
+            row = extend(row, [1], 0, len(row.ids))
+        rows.append(row)
+
+    def play(cache_bytes: int | None) -> tuple[list[list[int]], int, Sampler]:
+        sampler = sampler_of(learner, cache_bytes=cache_bytes)
+        boxes = [ask(sampler, f"episode {i}", row, seed=i) for i, row in enumerate(rows)]
+        most = 0
+        while sampler.busy:
+            sampler.tick()
+            most = max(most, sampler.cache.slots * sampler.cache.length)
+        return [box[0].ids for box in boxes], most, sampler
+
+    sampler = sampler_of(learner, cache_bytes=1)
+    sample(sampler, "one", tokens(1, 1))
+    slot = sum(tensor[0].nbytes for tensor in (*sampler.cache.keys, *sampler.cache.values))
+    found, most, sampler = play(4 * slot)
+    # Four of 256, or two of 384.
+    assert (sampler.cache.length, sampler.cache.slots) == (384, 2) and most == 4 * 256
+    assert found == play(None)[0]
 
 
 def test_the_cache_grows_and_keeps_what_it_holds(learner):
@@ -133,7 +262,7 @@ def test_the_cache_grows_and_keeps_what_it_holds(learner):
             break
     box = ask(sampler, "long", row, max_tokens=20)
     run(sampler)
-    assert sampler.cache.length == 512
+    assert sampler.cache.length == 384
     assert box[0].ids == sample(sampler_of(learner), "x", row, max_tokens=20).ids
     assert sample(sampler, "short", extend(short, [1], 0, 9)).cached > 0
 
@@ -221,11 +350,11 @@ def test_draws_follow_the_distribution_and_truncations_renormalise():
         assert draw_kept(ids, kept, 0.0) == 0 and draw_kept(ids, kept, 0.9999999999) == len(wanted) - 1
 
 
-def test_prefixes_compare_pictures_by_key():
+def test_prefixes_compare_images_by_key():
     row = tokens(3, 2)
-    other = Tokens(row.ids, (row.spans[0], Span(row.spans[1].start, row.spans[1].length, PICTURES[0])))
+    other = Tokens(row.ids, (row.spans[0], Span(row.spans[1].start, row.spans[1].length, IMAGES[0])))
     assert shared(signature(row), signature(row)) == len(row.ids)
-    expected = len(row.ids) if row.spans[1].frame.key == PICTURES[0].key else row.spans[1].start
+    expected = len(row.ids) if row.spans[1].frame.key == IMAGES[0].key else row.spans[1].start
     assert shared(signature(row), signature(other)) == expected
     assert int(row.ids[row.spans[0].start]) == IMAGE
 

@@ -31,7 +31,7 @@ class Client:
     def send(self, method: str, path: str, body: bytes | None = None, key: str = KEY) -> bytes:
         request = urllib.request.Request(self.root + path, body, {"Authorization": f"Bearer {key}"}, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as response:
+            with urllib.request.urlopen(request, timeout=300) as response:
                 return response.read()
         except urllib.error.HTTPError as answer:
             return answer.read()
@@ -100,7 +100,7 @@ def test_a_malformed_key_is_a_wrong_key(client, header):
 def test_no_worker_starts_with_a_key_that_can_be_guessed(key):
     environment = {**os.environ, "SACCADE_TORCH_KEY": key}
     command = [sys.executable, "-m", "saccade_torch", "--device", "cpu", "--host", "0.0.0.0"]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent.parent, env=environment, stdin=subprocess.DEVNULL, timeout=60)
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent.parent, env=environment, stdin=subprocess.DEVNULL, timeout=300)
     assert ended.returncode == 1 and "SACCADE_TORCH_KEY" in ended.stderr and "Traceback" not in ended.stderr
 
 

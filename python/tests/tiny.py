@@ -67,20 +67,20 @@ def qwen25(tied: bool) -> Qwen2_5_VLConfig:
     )  # fmt: skip
 
 
-def picture(seed: int, tokens_h: int, tokens_w: int, side: int = 16) -> Frame:
+def image(seed: int, tokens_h: int, tokens_w: int, side: int = 16) -> Frame:
     data = np.random.default_rng(seed).integers(0, 256, tokens_h * side * tokens_w * side * 3, dtype=np.uint8)
-    return pixel_frame(f"picture {seed}", tokens_h * side, tokens_w * side, torch.from_numpy(data).flatten())
+    return pixel_frame(f"image {seed}", tokens_h * side, tokens_w * side, torch.from_numpy(data).flatten())
 
 
-PICTURES = [picture(i, h, w) for i, (h, w) in enumerate([(1, 1), (2, 3), (3, 1), (4, 3), (2, 2)])]
+IMAGES = [image(i, h, w) for i, (h, w) in enumerate([(1, 1), (2, 3), (3, 1), (4, 3), (2, 2)])]
 
 
-def tokens(seed: int, pictures: int) -> Tokens:
+def tokens(seed: int, images: int) -> Tokens:
     random = np.random.default_rng(seed)
     ids = list(random.integers(0, 90, random.integers(2, 9)))
     spans = []
-    for _ in range(pictures):
-        frame = PICTURES[random.integers(0, len(PICTURES))]
+    for _ in range(images):
+        frame = IMAGES[random.integers(0, len(IMAGES))]
         height, width = frame.pixels.shape[:2]
         count = height * width // 256
         ids.append(92)
@@ -89,10 +89,10 @@ def tokens(seed: int, pictures: int) -> Tokens:
     return Tokens(np.array(ids, dtype=np.int32), tuple(spans))
 
 
-def datum(seed: int, pictures: int, temperature: float = 1.0) -> Datum:
+def datum(seed: int, images: int, temperature: float = 1.0) -> Datum:
     """A sequence whose last words are to be predicted; old log-probabilities and the like are near what such a model says."""
     random = np.random.default_rng(seed + 1000)
-    row = tokens(seed, pictures)
+    row = tokens(seed, images)
     length = len(row.ids)
     targets = np.full(length, -1, dtype=np.int32)
     targets[:-1] = np.where((row.ids[1:] < 90) & (random.random(length - 1) < 0.7), row.ids[1:], -1)

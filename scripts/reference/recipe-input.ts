@@ -5,7 +5,7 @@
 import { execFileSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { POLICY_LOSSES } from "../../src/engine/index.ts";
-import { estimatorNames, filterNames, lossNames, recipeSchema } from "../../src/train/index.ts";
+import { estimatorNames, filterNames, lossNames, mixtureNames, recipeSchema } from "../../src/train/index.ts";
 import { defaultOf, type JsonSchema, jsonSchema, typeOf } from "./schema.ts";
 
 const HEADER =
@@ -23,6 +23,7 @@ const lookedUp = (): Readonly<Record<string, readonly string[]>> => ({
   "advantage.name": estimatorNames(),
   "loss.name": [...Object.keys(POLICY_LOSSES), ...lossNames()],
   "filters.name": filterNames(),
+  "mixture.name": mixtureNames(),
 });
 
 export function recipeInputSource(): string {

@@ -7,7 +7,9 @@ import {
   getEstimator,
   getFilter,
   getLoss,
+  getMixture,
   lossNames,
+  mixtureNames,
   recipeSchema,
 } from "../../src/train/index.ts";
 import { fieldTable, MADE, page, table } from "./page.ts";
@@ -39,6 +41,12 @@ export function recipePage(): string {
     table(
       ["filter", "options with their defaults"],
       filterNames().map((name) => [code(name), constants(getFilter(name).schema)]),
+    ),
+    "## Mixtures",
+    "`mixture.name` is one of these. The options are fields of `mixture`.",
+    table(
+      ["mixture", "options with their defaults"],
+      mixtureNames().map((name) => [code(name), constants(getMixture(name).schema)]),
     ),
     "## Engines",
     `\`engine\` is one of ${engineNames().map(code).join(", ")}, or an object with \`name\` and settings. The guides have the settings: [PyTorch](../guide/pytorch.md), [vLLM](../guide/vllm.md), [Tinker](../guide/tinker.md).`,

@@ -74,6 +74,7 @@ export default defineConfig({
     ],
   },
   markdown: {
+    theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
     // As GitHub makes them, where the same pages are read.
     anchor: {
       slugify: (heading) =>

@@ -9,9 +9,9 @@ const format = () => new Option("--format <name>", "the other format").choices(F
 
 export function exportDataCommand(): Command {
   return new Command("export")
-    .description("write demonstrations as trajectories of another format (Harbor's ATIF)")
+    .description("convert demonstrations to another trajectory format (Harbor's ATIF)")
     .argument("<file>", "demonstrations, JSON lines")
-    .requiredOption("--out <folder>", "folder for the trajectories and their images")
+    .requiredOption("--out <folder>", "folder to write the trajectories and their images to")
     .addOption(format())
     .action(async (file: string, { out }: { out: string }) => {
       if (existsSync(out) && readdirSync(out).length > 0)
@@ -28,9 +28,9 @@ export function exportDataCommand(): Command {
 
 export function importDataCommand(): Command {
   return new Command("import")
-    .description("read trajectories of another format as demonstrations (Harbor's ATIF)")
+    .description("convert trajectories of another format (Harbor's ATIF) to demonstrations")
     .argument("<path>", "a folder of trajectories, or one file")
-    .requiredOption("--out <file>", "file for the demonstrations, .jsonl")
+    .requiredOption("--out <file>", "file to write, JSON lines")
     .addOption(format())
     .action(async (path: string, { out }: { out: string }) => {
       if (!existsSync(path)) throw new ConfigError(`There is no file or folder ${path}.`);

@@ -3,7 +3,8 @@ import { Command } from "commander";
 import { printable } from "../core/printable.ts";
 import { isDriven } from "../envs/registry.ts";
 import { checkEnv, type Finding } from "../train/index.ts";
-import { collect, EXIT, envOptions, wholeNumber } from "./common.ts";
+import { collect, EXIT, envOptions, textColumns, wholeNumber } from "./common.ts";
+import { hanging } from "./panel.ts";
 
 type Flags = { set: string[]; protocol?: string; maxTurns?: number; seeds: number; json?: boolean };
 
@@ -11,19 +12,19 @@ const SIGNS = { good: "✓", note: "·", bad: "✗" } as const;
 
 export function checkCommand(): Command {
   return new Command("check")
-    .description("find out what is wrong with an environment before you train on it")
+    .description("check an environment for mistakes before you train on it")
     .argument("<env>", "an id that `saccade envs` lists, or a file such as ./my-world.ts")
     .option("--set <key=value>", "an option of the environment (repeat)", collect, [])
-    .option("--protocol <name>", "how a model replies")
+    .option("--protocol <name>", "reply format: tuple, keyword, think, world-model or tool-call")
     .option("--max-turns <n>", "turn limit", wholeNumber("--max-turns", 1))
-    .option("--seeds <n>", "how many seeds the built-in agents play", wholeNumber("--seeds", 1), 32)
-    .option("--json", "one JSON array of findings")
-    .addHelpText("after", "\nExit code 1 when something is wrong (✗); notes (·) are for you to judge.")
+    .option("--seeds <n>", "number of seeds that the built-in agents play", wholeNumber("--seeds", 1), 32)
+    .option("--json", "print the findings as a JSON array")
+    .addHelpText("after", "\nExit code 1 means that something is wrong (✗). Notes (·) are for you to judge.")
     .action(async (env: string, flags: Flags) => {
       const findings: Finding[] = [];
       for await (const finding of checkEnv(env, { options: envOptions(flags), seeds: flags.seeds })) {
         findings.push(finding);
-        if (!flags.json) process.stdout.write(line(finding));
+        if (!flags.json) process.stdout.write(line(finding, textColumns(process.stdout)));
       }
       if (flags.json) process.stdout.write(`${JSON.stringify(findings, null, 2)}\n`);
       const wrong = findings.filter(({ verdict }) => verdict === "bad").length;
@@ -35,7 +36,13 @@ export function checkCommand(): Command {
     });
 }
 
-function line({ about, verdict, text, advice }: Finding): string {
-  const hint = advice === undefined ? "" : `\n${" ".repeat(28)}→ ${advice}`;
-  return `${SIGNS[verdict]} ${about.padEnd(25)} ${printable(text)}${hint}\n`;
+/** Where findings begin, and their advice. */
+const [TEXT, ADVICE] = [28, 30];
+
+export function line({ about, verdict, text, advice }: Finding, width = Number.MAX_SAFE_INTEGER): string {
+  return [
+    ...hanging(`${SIGNS[verdict]} ${about} `, printable(text), TEXT, width),
+    ...(advice === undefined ? [] : hanging(`${" ".repeat(TEXT)}→`, advice, ADVICE, width)),
+    "",
+  ].join("\n");
 }

@@ -44,7 +44,7 @@ describe("saccade play", () => {
     expect(turns.at(-1)).toMatchObject({ turn: 3, truncated: true, success: false });
   });
 
-  test("takes a bare command from a person and draws the picture", () => {
+  test("takes a bare command from a person and draws the image", () => {
     const { stdout } = saccade(["play", "frozen_lake", "--seed", "0"], "left\n");
     // A pipe gets no colours, so the image is drawn in shades.
     expect(stdout).toMatch(/[.:=+*#%@-]{20}/);

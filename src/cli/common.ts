@@ -119,6 +119,11 @@ export function sizeOf({ columns, rows }: Stream): { readonly columns: number; r
   return { columns: columns || 80, rows: rows || 24 };
 }
 
+/** How wide lines of words are: as the terminal is; elsewhere, where nothing has a width, `otherwise`. */
+export function textColumns(stream: Stream, otherwise = Number.MAX_SAFE_INTEGER): number {
+  return stream.isTTY ? sizeOf(stream).columns - 1 : otherwise;
+}
+
 /** Whether a stream can be redrawn: a terminal that knows how, wide enough. */
 export function drawsPanels({ isTTY, columns = 80 }: Stream): boolean {
   return isTTY === true && columns >= 60 && process.env.TERM !== "dumb";

@@ -7,7 +7,7 @@ import { recordCommand } from "./record.ts";
 import { ticketsCommand } from "./tickets.ts";
 
 export function dataCommand(): Command {
-  const data = new Command("data").description("write demonstrations, or rows that name episodes; export and import");
+  const data = new Command("data").description("write demonstrations and tickets; export and import trajectories");
   for (const command of [
     demosCommand(),
     recordCommand(),

@@ -23,14 +23,19 @@ export function demosCommand(): Command {
     .description("write oracle conversations for supervised training")
     .argument("<env>", "environment id or path")
     .requiredOption("--episodes <n>", "how many episodes", wholeNumber("--episodes", 1))
-    .requiredOption("--out <file>", "JSON lines to write; frames go to a folder beside it")
-    .option("--seed <n>", "seed of the first episode; the others follow", wholeNumber("--seed"), 0)
-    .option("--protocol <name>", "how the oracle speaks")
+    .requiredOption("--out <file>", "file to write, JSON lines; frames go to a folder next to it")
+    .option("--seed <n>", "seed of the first episode; later episodes count up", wholeNumber("--seed"), 0)
+    .option("--protocol <name>", "reply format of the demonstrations")
     .option("--max-turns <n>", "turn limit", wholeNumber("--max-turns", 1))
-    .option("--noise <p>", "how often a random action is played instead; never one that ends the episode", share, 0)
-    .addOption(new Option("--labels <what>", "what a noisy turn says").choices(LABELS).default("played"))
+    .option(
+      "--noise <p>",
+      "probability of a random action instead of the oracle's; never one that ends the episode",
+      share,
+      0,
+    )
+    .addOption(new Option("--labels <what>", "what a noisy turn teaches").choices(LABELS).default("played"))
     .option("--embed", "put frames into the rows as data URIs")
-    .option("--resume", "go on with a file that was interrupted")
+    .option("--resume", "continue an interrupted file")
     .option("--set <key=value>", "option of the environment (repeat)", collect, [])
     .action(runDemos);
 }

@@ -14,9 +14,9 @@ type Finding = {
 
 export function doctorCommand(): Command {
   return new Command("doctor")
-    .description("say what this machine has and what that means")
-    .option("--json", "as JSON")
-    .option("--build", "compile the embedded engine's kernels now instead of on first use")
+    .description("show what Saccade can use on this machine")
+    .option("--json", "print JSON")
+    .option("--build", "compile the native engine's kernels now instead of on first use")
     .action(async (flags: { json?: boolean; build?: boolean }) => {
       if (flags.build) await build();
       const findings = examine();
@@ -53,16 +53,16 @@ function machine(): Finding {
     part: "Machine",
     state: "ok",
     found: `${availableParallelism()} cores (${model}), ${Math.round(totalmem() / 2 ** 30)} GiB`,
-    meaning: "environments and the embedded engine use up to that many threads",
+    meaning: "environments and the native engine use up to that many threads",
   };
 }
 
 function kernels(): Finding {
   const { name, why } = expectedKernels();
   const meaning = {
-    compiled: "the embedded engine runs at full speed",
-    wasm: "the embedded engine works, three to four times slower; install g++ or clang++ to make it faster",
-    reference: "the embedded engine works, a hundred times slower; for reading and tests only",
+    compiled: "the native engine runs at full speed",
+    wasm: "the native engine works, two to four times slower; install g++ or clang++ to make it faster",
+    reference: "the native engine works, a hundred times slower; for reading and tests only",
   }[name];
   const found = { compiled: "compiled C++", wasm: "WebAssembly", reference: "TypeScript" }[name];
   return { part: "Kernels", state: name === "compiled" ? "ok" : "absent", found: `${found} (${why})`, meaning };

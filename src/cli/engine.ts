@@ -6,7 +6,7 @@ import { parseValue } from "./common.ts";
 /** For commander: which engine computes. */
 export const ENGINE_FLAG = [
   "--engine <name>",
-  `who computes: ${engineNames().join(", ")}, or JSON with settings, such as '{"name":"native","threads":4}'`,
+  `engine: ${engineNames().join(", ")}, or JSON with settings, such as '{"name":"native","threads":4}'`,
   parseEngine,
 ] as const;
 

@@ -10,9 +10,9 @@ type Flags = { readonly out: string; readonly minReward: number };
 
 export function episodesCommand(): Command {
   return new Command("episodes")
-    .description("write an agent's recorded episodes as demonstrations")
-    .argument("<run>", "run folder, as `saccade serve --record`, `eval` and `train` write it")
-    .requiredOption("--out <file>", "file for the demonstrations, .jsonl")
+    .description("write recorded episodes of an agent as demonstrations")
+    .argument("<run>", "run folder of `saccade serve --record`, `eval` or `train`")
+    .requiredOption("--out <file>", "file to write, JSON lines")
     .option("--min-reward <number>", "leave out episodes that earned less", readReward, 1)
     .action(writeEpisodes);
 }

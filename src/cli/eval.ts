@@ -56,33 +56,42 @@ export function evalCommand(): Command {
     .description("measure any model on any environment")
     .argument(
       "<model>",
-      "a folder, provider:name (openai, anthropic, google), url#name (OpenAI-compatible server) or agent:oracle, agent:random, agent:stop",
+      "a run, a model folder, provider:name (openai, anthropic, google), url#name (OpenAI-compatible server), agent:oracle, agent:random or agent:stop",
     )
     .option("--env <id>", "environment id or path (repeat)", collect, [])
-    .option("--tickets <file>", "rows that name episodes, JSON lines or Parquet (repeat)", collect, [])
-    .option("--plan <file>", "a seed plan of VAGEN's, YAML or JSON (repeat)", collect, [])
-    .option("--records <file>", "rows that the one --env plays, JSON lines or Parquet")
-    .option("--seeds <seeds>", "episodes, both ends included: 0..69, or 1,5,10..20", parseSeeds)
+    .option("--tickets <file>", "file of tickets, JSON lines or Parquet (repeat)", collect, [])
+    .option("--plan <file>", "VAGEN seed plan, YAML or JSON (repeat)", collect, [])
+    .option("--records <file>", "file of records for the --env, JSON lines or Parquet")
+    .option("--seeds <seeds>", "seeds to play, both ends included: 0..69, or 1,5,10..20", parseSeeds)
     .addOption(new Option("--preset <name>", "settings of a published evaluation").choices(evaluationPresets))
-    .option("--repeats <n>", "episodes of each seed, for pass@k", wholeNumber("--repeats", 1), 1)
-    .option("--history <k>", "show only the first turn and the last k before the present", wholeNumber("--history"))
+    .option("--repeats <n>", "episodes per seed, for pass@k", wholeNumber("--repeats", 1), 1)
+    .option("--history <k>", "show only the first turn, the last k and the current one", wholeNumber("--history"))
     .option("--max-turns <n>", "turn limit", wholeNumber("--max-turns", 1))
     .option("--concurrency <n>", "episodes at a time", wholeNumber("--concurrency", 1), 8)
-    .option("--rate <n>", "most requests a minute", positive("--rate"))
-    .option("--temperature <t>", "default: the provider's, or generation_config.json", atLeastZero("--temperature"))
-    .option("--greedy", "temperature 0")
-    .option("--max-tokens <n>", "longest reply", wholeNumber("--max-tokens", 1))
-    .addOption(new Option("--observation <mode>", "what the model is shown").choices(["image", "text"]))
+    .option("--rate <n>", "maximum number of requests per minute", positive("--rate"))
+    .option(
+      "--temperature <t>",
+      "sampling temperature (default: the provider's, or from generation_config.json)",
+      atLeastZero("--temperature"),
+    )
+    .option("--greedy", "decode greedily (temperature 0)")
+    .option("--max-tokens <n>", "maximum length of a reply, in tokens", wholeNumber("--max-tokens", 1))
+    .addOption(new Option("--observation <mode>", "what the model sees").choices(["image", "text"]))
     .option("--final-goal", "show the solved state in the first message")
     .option("--protocol <name>", "tuple, keyword, think, world-model or tool-call")
-    .option("--set <key=value>", "option of the environments (repeat), for example --set feedback=false", collect, [])
-    .option("--price <in/out>", "per million tokens, for example 2.5/10; adds cost to the report", parsePrice)
-    .option("--base-url <url>", "another address of a provider")
-    .option("--key-variable <name>", "environment variable with the key of a url#name server")
-    .option("--computer-use", "of openai:name on web pages: act through the model's own computer tool")
-    .option("--timeout <s>", "most seconds for one answer", positive("--timeout"), 600)
+    .option(
+      "--set <key=value>",
+      "set an option of the environments (repeat), for example --set feedback=false",
+      collect,
+      [],
+    )
+    .option("--price <in/out>", "dollars per million tokens, for example 2.5/10; adds cost to the report", parsePrice)
+    .option("--base-url <url>", "address to use instead of the provider's")
+    .option("--key-variable <name>", "environment variable with the key for a url#name server")
+    .option("--computer-use", "for openai:name on web pages: act through the model's own computer tool")
+    .option("--timeout <s>", "time limit of one answer, in seconds", positive("--timeout"), 600)
     .option(...ENGINE_FLAG)
-    .option("--out <folder>", "run folder (default: one of its own for model and settings, under evals/)")
+    .option("--out <folder>", "run folder (default: a folder under evals/ for this model and these settings)")
     .option("--json", "print the report as JSON")
     .action(async (model: string, flags: EvalFlags) => {
       process.exitCode = await runEval(model, flags);

@@ -10,14 +10,17 @@ type Flags = { readonly format: (typeof FORMATS)[number]; readonly out?: string 
 
 export function exportCommand(): Command {
   return new Command("export")
-    .description("write a run's metrics for other tools")
+    .description("export a run's metrics for other tools")
     .argument("<run>", "run folder")
     .addOption(
-      new Option("--format <name>", "tensorboard also has images, texts and histograms")
+      new Option("--format <name>", "file format; `tensorboard` also has images, texts and histograms")
         .choices(FORMATS)
         .makeOptionMandatory(),
     )
-    .option("--out <path>", "folder (tensorboard) or file to write (default: named after the run, in this folder)")
+    .option(
+      "--out <path>",
+      "folder (tensorboard) or file to write (default: named after the run, in the current folder)",
+    )
     .action(async (folder: string, { format, out }: Flags) => {
       if (!(await isRun(folder))) {
         throw new ConfigError(`${folder} is not a run folder; saccade runs lists your runs.`);

@@ -29,11 +29,11 @@ export function firstWords(words: readonly string[]): string | undefined {
 function kernelWords({ name, why, compiler }: ExpectedKernels, needed: Need | undefined): string {
   if (compiler !== undefined)
     return `${compiler} compiles the engine's kernels first, once on this machine, about ${COMPILE_SECONDS} seconds`;
-  if (name === "compiled") return "the engine's compiled kernels are there";
+  if (name === "compiled") return "its kernels are compiled";
   const reason = why.startsWith("SACCADE_KERNELS") ? why : "no C++ compiler was found";
   if (name === "reference") return `${reason}: TypeScript kernels, a hundred times slower`;
   const minutes = needed && Math.ceil(wasmMinutes(needed, availableParallelism()));
-  const time = minutes === undefined ? "three to four times slower" : `about ${minutes} minutes on this machine`;
+  const time = minutes === undefined ? "two to four times slower" : `about ${minutes} minutes on this machine`;
   return `${reason}: WebAssembly kernels, ${time}`;
 }
 

@@ -37,12 +37,12 @@ type KindName = keyof typeof KINDS;
 
 export function initCommand(): Command {
   return new Command("init")
-    .description("start a project: environment, recipe, test, tsconfig, README")
-    .argument("[folder]", "where to; it is made if it is not there", ".")
+    .description("create a project: environment, recipe, test, tsconfig, README")
+    .argument("[folder]", "folder of the project; created if it does not exist", ".")
     .addOption(
       new Option(
         "--kind <kind>",
-        "what you bring: a `world` (simulator), a `task` (data and a reward function) or an `agent` (a loop of your own)",
+        "what you bring: a `world` (simulator), a `task` (data and a reward function) or an `agent` (your own loop)",
       )
         .choices(Object.keys(KINDS))
         .default("world"),

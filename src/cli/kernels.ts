@@ -1,4 +1,4 @@
-/** The embedded engine's kernels before a run: the first start compiles them, which takes long enough to be shown. */
+/** The native engine's kernels before a run: the first start compiles them, which takes long enough to be shown. */
 import { type EngineConfig, nameOfEngine } from "../engine/index.ts";
 import { chooseKernels, expectedKernels } from "../engine/native/kernels/index.ts";
 import { Waiting } from "./waiting.ts";

@@ -5,8 +5,8 @@ import { checkWritable } from "./common.ts";
 
 export function labCommand(): Command {
   return new Command("lab")
-    .description("write a page in which a small model learns to cross lakes, in the browser")
-    .requiredOption("--out <file>", "the page to write, such as lab.html")
+    .description("write a web page in which a small model learns to cross lakes")
+    .requiredOption("--out <file>", "HTML file to write")
     .action(async ({ out }: { out: string }) => {
       checkWritable(out, "--out");
       const bytes = await exportLab(out);

@@ -7,20 +7,17 @@ import { printable } from "../core/printable.ts";
 import type { RunEvent } from "../run/index.ts";
 import type { Phase } from "../train/index.ts";
 import { drawsPanels, hasColor, sizeOf } from "./common.ts";
+import { Pace, type Plan } from "./pace.ts";
 import { CURVES, duration, panelRows, short } from "./panel.ts";
 
 export type LiveOptions = {
   readonly name: string;
-  /** Updates of the warm start, steps of reinforcement learning. */
-  readonly warm: number;
-  readonly steps: number;
+  readonly plan: Plan;
   /** What a run that goes on had logged: curves begin where they began. */
   readonly before?: readonly RunEvent[];
 };
 
 const PAINT_MS = 100;
-/** Steps whose times tell how long the rest takes. */
-const RECENT = 10;
 
 export class LiveView {
   readonly #options: LiveOptions;
@@ -38,17 +35,14 @@ export class LiveView {
   #stopping: string | undefined;
   #lines = 0;
   #painted = 0;
-  #warm = 0;
-  #step = 0;
-  /** When steps and updates of this process ended, the newest last. */
-  readonly #ends: number[] = [];
+  readonly #pace: Pace;
   /** The newest step and the newest evaluation. */
   readonly #counts = new Map<RunEvent["kind"], RunEvent>();
 
   constructor(options: LiveOptions) {
     this.#options = options;
+    this.#pace = new Pace(options.plan);
     for (const event of options.before ?? []) this.#remember(event);
-    this.#ends.length = 0;
     if (!this.#panel) return;
     // Time goes on between events.
     this.#timer = setInterval(() => this.#paint(), 1000);
@@ -58,14 +52,14 @@ export class LiveView {
 
   /** Says what happens now that somebody wants the run to stop. */
   stopping(): void {
-    const { warm, steps } = this.#options;
+    const { warm, steps } = this.#options.plan;
     const under = this.#phase?.name;
     const what =
       under === "evaluating" || under === "checking sight"
         ? `stopping ${under === "evaluating" ? "the evaluation" : "the sight check"}, which is made up when the run goes on`
-        : under === "warm start" || (under === undefined && this.#warm < warm)
-          ? `finishing update ${Math.min(warm, this.#warm + 1)} of the warm start`
-          : `finishing step ${Math.min(steps, this.#step + 1)}`;
+        : under === "warm start" || (under === undefined && this.#pace.warm < warm)
+          ? `finishing update ${Math.min(warm, this.#pace.warm + 1)} of the warm start`
+          : `finishing step ${Math.min(steps, this.#pace.step + 1)}`;
     this.#stopping = `${what}, again to stop now`;
     if (this.#panel) this.#paint();
     else process.stderr.write(`${this.#stopping}\n`);
@@ -73,8 +67,9 @@ export class LiveView {
 
   /** Where the run stands: `step 23 of 130`, `update 300 of 1700 of the warm start`. */
   get where(): string {
-    const { warm, steps } = this.#options;
-    return this.#warm < warm ? `update ${this.#warm} of ${warm} of the warm start` : `step ${this.#step} of ${steps}`;
+    const { warm, steps } = this.#options.plan;
+    const { warm: warmed, step } = this.#pace;
+    return warmed < warm ? `update ${warmed} of ${warm} of the warm start` : `step ${step} of ${steps}`;
   }
 
   enter(phase: Phase): void {
@@ -91,7 +86,7 @@ export class LiveView {
   see({ message, ...seen }: RunEvent): void {
     // What a server or an environment said may be part of it.
     const event: RunEvent = message === undefined ? seen : { ...seen, message: printable(message) };
-    this.#remember(event);
+    this.#remember(event, performance.now());
     if (!this.#panel) this.#print(event);
     else if (event.kind === "note" || event.kind === "failure") this.#above(wordsOf(event));
     else if (performance.now() - this.#painted > PAINT_MS) this.#paint();
@@ -112,41 +107,29 @@ export class LiveView {
     this.#paint();
   };
 
-  #remember(event: RunEvent): void {
-    const { kind, step, metrics } = event;
+  #remember(event: RunEvent, at?: number): void {
+    const { kind, metrics } = event;
     for (const [name, value] of Object.entries(metrics)) {
+      // The duration of an evaluation is not that of a step.
+      if (name.startsWith("time/") && kind !== "sft" && kind !== "train") continue;
       const values = this.#series.get(name) ?? [];
       values.push(value);
       this.#series.set(name, values);
     }
     if (kind === "alarm" && event.message !== undefined) this.#alarms.push(event.message);
-    if (kind === "sft") this.#warm = step;
-    if (kind === "train") [this.#warm, this.#step] = [this.#options.warm, step - this.#options.warm];
-    if (kind === "sft" || kind === "train") this.#ends.push(performance.now());
-    // The pace of the warm start says nothing about that of steps.
-    if (kind === "sft" && step === this.#options.warm) this.#ends.length = 0;
+    this.#pace.see(event, at);
     if (kind === "train" || kind === "eval") this.#counts.set(kind, event);
-  }
-
-  /** By the pace of the latest steps; nothing where there were too few. */
-  get #leftMs(): number | undefined {
-    const recent = this.#ends.slice(-RECENT - 1);
-    const [first, last] = [recent[0], recent.at(-1)];
-    if (first === undefined || last === undefined || recent.length < 2) return undefined;
-    const { warm, steps } = this.#options;
-    const rest = this.#warm < warm ? warm - this.#warm : steps - this.#step;
-    return ((last - first) / (recent.length - 1)) * rest;
   }
 
   #print(event: RunEvent): void {
     const { kind, step, message } = event;
-    const { warm, steps } = this.#options;
+    const { warm, steps } = this.#options.plan;
     if (kind === "sft" && step % 25 !== 0 && step !== warm) return;
     const elapsed = ((performance.now() - this.#started) / 1000).toFixed(0).padStart(4);
     const where =
       kind === "sft"
         ? `warm start ${step} of ${warm}`
-        : `${HEADS[kind] ?? kind}${this.#warm < warm && kind !== "train" ? "" : `${kind === "train" ? "" : " at step"} ${Math.max(0, step - warm)} of ${steps}`}`;
+        : `${HEADS[kind] ?? kind}${this.#pace.warm < warm && kind !== "train" ? "" : `${kind === "train" ? "" : " at step"} ${Math.max(0, step - warm)} of ${steps}`}`;
     const words = message === undefined ? [...this.#figures(event), ...episodes(event)].join("  ") : wordsOf(event);
     if (words) process.stderr.write(`${elapsed} s  ${where}  ${words}\n`);
   }
@@ -157,21 +140,22 @@ export class LiveView {
     const figures = shown.flatMap(([word, name]) =>
       metrics[name] === undefined ? [] : [`${word} ${short(metrics[name])}`],
     );
-    const left = this.#leftMs;
+    const left = this.#pace.leftMs;
     if (kind !== "train" && kind !== "sft") return figures;
     return left === undefined || left < 1000 ? figures : [...figures, `${duration(left)} left`];
   }
 
   #paint(): void {
     this.#painted = performance.now();
-    const { name, warm, steps } = this.#options;
+    const { name, plan } = this.#options;
     const usualMs = this.#phase && this.#usual.get(this.#phase.name);
-    const leftMs = this.#leftMs;
+    const { warm, step, share, leftMs } = this.#pace;
     const rows = panelRows(
       {
         name,
-        warm: [this.#warm, warm],
-        steps: [this.#step, steps],
+        warm: [warm, plan.warm],
+        steps: [step, plan.steps],
+        share,
         ...(this.#phase && { phase: this.#phase }),
         phaseMs: performance.now() - this.#phaseStarted,
         ...(usualMs !== undefined && { usualMs }),
@@ -203,8 +187,9 @@ export class LiveView {
     this.#paint();
   }
 
+  /** From the start of the line: Ctrl-C writes `^C` after the panel. */
   get #eraser(): string {
-    return this.#lines > 0 ? `\x1b[${this.#lines}A\x1b[0J` : "";
+    return this.#lines > 0 ? `\r\x1b[${this.#lines}A\x1b[0J` : "";
   }
 }
 

@@ -107,7 +107,7 @@ describe("saccade model chat", () => {
     expect(await chat(["left"], { seed: 6 })).not.toBe(first);
   });
 
-  test("the model sees the picture", async () => {
+  test("the model sees the image", async () => {
     const seen = await Promise.all(
       [20, 235].map((grey) => {
         const file = join(scratch, `${grey}.png`);
@@ -118,7 +118,7 @@ describe("saccade model chat", () => {
     expect(seen[0]).not.toBe(seen[1]);
   });
 
-  test("a picture that can't be read is an error that names it", async () => {
+  test("an image that can't be read is an error that names it", async () => {
     await expect(chat(["x"], { image: [join(scratch, "none.png")] })).rejects.toThrow("none.png");
     const file = join(scratch, "text.png");
     writeFileSync(file, "<svg/>");

@@ -11,6 +11,7 @@ import { ConfigError, type Image, ImageError, type ImageSpan, image, mixSeed, te
 import { printable, printableJson } from "../core/printable.ts";
 import { type EngineConfig, openEngine, type Sampler } from "../engine/index.ts";
 import { decodeImage } from "../images/index.ts";
+import { speaksQwen } from "../model/chat.ts";
 import {
   ARCHITECTURES,
   type ChatModel,
@@ -28,13 +29,16 @@ import {
   VISION_PREFIX,
   weightsHash,
 } from "../model/index.ts";
+import { checkModel, type Finding } from "../train/index.ts";
 import { recipeProblems } from "../train/recipe-errors.ts";
+import { line } from "./check.ts";
 import { chosenModel } from "./chosen-model.ts";
-import { collect, parseSettings, wholeNumber } from "./common.ts";
+import { collect, EXIT, parseSettings, wholeNumber } from "./common.ts";
 import { ENGINE_FLAG } from "./engine.ts";
 
 export type CreateFlags = { preset: PresetName; seed: number; set: string[] };
 export type InfoFlags = { json?: boolean };
+export type CheckFlags = { json?: boolean; engine?: EngineConfig };
 export type ChatFlags = {
   image: string[];
   engine?: EngineConfig;
@@ -47,37 +51,53 @@ type Streams = { readonly input: Readable; readonly output: Writable };
 export function modelCommand(): Command {
   const folder = ["<folder>", "a model folder (Hugging Face layout), or a run: its best checkpoint"] as const;
   const create = new Command("create")
-    .description("write a new model with random weights, as a Hugging Face folder")
-    .argument("<folder>", "folder to make")
+    .description("create a model with random weights, as a Hugging Face folder")
+    .argument("<folder>", "folder to create")
     .addOption(
-      new Option("--preset <name>", "about 0.4, 0.7, 3 or 20 million parameters")
+      new Option("--preset <name>", "size: about 0.4, 0.8, 3 or 20 million parameters")
         .choices(PRESET_NAMES)
         .makeOptionMandatory(),
     )
-    .option("--seed <n>", "of the weights", wholeNumber("--seed"), 0)
+    .option("--seed <n>", "seed of the weights", wholeNumber("--seed"), 0)
     .option(
       "--set <key=value>",
-      "change the preset (repeat), in the words of config.json: --set text.num_hidden_layers=8",
+      "change a field of config.json (repeat), for example --set text.num_hidden_layers=8",
       collect,
       [],
     )
     .action((path: string, flags: CreateFlags) => runCreate(path, flags));
   const info = new Command("info")
-    .description("say what a model folder holds")
+    .description("describe a model folder")
     .argument(...folder)
     .option("--json", "as JSON")
     .action((path: string, flags: InfoFlags) => runInfo(path, flags));
-  const chat = new Command("chat")
-    .description("talk to a model; each line of standard input is a turn")
+  const check = new Command("check")
+    .description("check whether Saccade can train a model: its template, images, weights, sampling and sight")
     .argument(...folder)
-    .option("--image <file>", "PNG or JPEG shown with the first line (repeat)", collect, [])
-    .option("--temperature <t>", "0 is greedy (default: the model's generation_config.json)", nonNegative)
-    .option("--max-tokens <n>", "longest reply", wholeNumber("--max-tokens", 1), 256)
     .option(...ENGINE_FLAG)
-    .option("--seed <n>", "the same seed and lines give the same replies", wholeNumber("--seed"), 0)
+    .option("--json", "print the findings as a JSON array")
+    .addHelpText("after", "\nExit code 1 means that something is wrong (✗). Notes (·) are for you to judge.")
+    .action((path: string, flags: CheckFlags) => runCheck(path, flags));
+  const chat = new Command("chat")
+    .description("talk to a model, one line of standard input per turn")
+    .argument(...folder)
+    .option("--image <file>", "PNG or JPEG to show with the first line (repeat)", collect, [])
+    .option(
+      "--temperature <t>",
+      "sampling temperature; 0 is greedy (default: from the model's generation_config.json)",
+      nonNegative,
+    )
+    .option("--max-tokens <n>", "maximum length of a reply, in tokens", wholeNumber("--max-tokens", 1), 256)
+    .option(...ENGINE_FLAG)
+    .option(
+      "--seed <n>",
+      "seed of the sampling: the same seed and lines give the same replies",
+      wholeNumber("--seed"),
+      0,
+    )
     .action((path: string, flags: ChatFlags) => runChat(path, flags));
-  const model = new Command("model").description("make, describe and talk to models");
-  for (const command of [create, info, chat]) model.addCommand(command.exitOverride());
+  const model = new Command("model").description("create, describe, check and talk to models");
+  for (const command of [create, info, check, chat]) model.addCommand(command.exitOverride());
   return model;
 }
 
@@ -96,22 +116,39 @@ export async function runInfo(path: string, flags: InfoFlags, output: Writable =
   output.write(flags.json ? `${printableJson(info, 2)}\n` : printable(print(info)));
 }
 
+export async function runCheck(path: string, flags: CheckFlags, output: Writable = process.stdout): Promise<void> {
+  const folder = await chosenModel(path);
+  const engine = await openEngine(flags.engine ?? ((await speaksQwen(folder)) ? undefined : "torch"));
+  const findings: Finding[] = [];
+  try {
+    for await (const finding of checkModel(engine, folder)) {
+      findings.push(finding);
+      if (!flags.json) output.write(line(finding));
+    }
+  } finally {
+    await engine.close();
+  }
+  if (flags.json) output.write(`${printableJson(findings, 2)}\n`);
+  if (findings.some(({ verdict }) => verdict === "bad")) process.exitCode = EXIT.failed;
+  else if (!flags.json) output.write(`\nNothing is wrong. Train it: saccade train <recipe> --model ${path}\n`);
+}
+
 export async function runChat(
   path: string,
   flags: ChatFlags,
   { input, output }: Streams = { input: process.stdin, output: process.stdout },
 ): Promise<void> {
   const folder = await chosenModel(path);
-  let pictures = await Promise.all(flags.image.map(readImageFile));
+  let images = await Promise.all(flags.image.map(readImageFile));
   const engine = await openEngine(flags.engine);
   try {
     const chat = new Chat(await engine.chat(folder), await engine.sampler(folder), flags);
     const prompt = () => (input === process.stdin && process.stdin.isTTY ? output.write("> ") : false);
     prompt();
     for await (const line of createInterface({ input })) {
-      await chat.say(line, pictures, (piece) => output.write(printable(piece)));
+      await chat.say(line, images, (piece) => output.write(printable(piece)));
       output.write("\n");
-      pictures = [];
+      images = [];
       prompt();
     }
   } finally {
@@ -134,9 +171,9 @@ class Chat {
   }
 
   /** One turn; text shows as it comes. */
-  async say(line: string, pictures: readonly Image[], show: (piece: string) => void): Promise<void> {
+  async say(line: string, images: readonly Image[], show: (piece: string) => void): Promise<void> {
     const { renderer, generation } = this.#model;
-    const message = [user(...pictures.map(image), text(line))];
+    const message = [user(...images.map(image), text(line))];
     const added = await (this.#ids.length === 0
       ? renderer.prompt(message)
       : renderer.delta(message, { ended: this.#ended }));

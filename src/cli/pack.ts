@@ -1,5 +1,5 @@
 /** `saccade run pack`: runs as one self-contained page, not larger than is asked for. */
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { ConfigError } from "../core/index.ts";
 import { EXPORT_BYTES, exportRuns } from "../viewer/export.ts";
 import { checkWritable, isFolder } from "./common.ts";
@@ -8,10 +8,14 @@ const MB = 1024 * 1024;
 
 export function packCommand(): Command {
   return new Command("pack")
-    .description("write a run as one HTML page that needs no server")
+    .description("pack a run into one HTML page that needs no server")
     .argument("<run>", "a run folder, or a folder of runs")
-    .requiredOption("--out <file>", "the page to write")
-    .option("--max-size <size>", "most bytes of the page: 20MB, 500KB, or a number of MB", readSize, EXPORT_BYTES)
+    .requiredOption("--out <file>", "HTML file to write")
+    .addOption(
+      new Option("--max-size <size>", "maximum size of the page: 20MB, 500KB, or a number of MB")
+        .argParser(readSize)
+        .default(EXPORT_BYTES, `${EXPORT_BYTES / MB}MB`),
+    )
     .action(async (folder: string, { out, maxSize }: { out: string; maxSize: number }) => {
       if (!isFolder(folder)) {
         throw new ConfigError(`There is no folder ${folder}; name a run folder, or a folder of runs.`);

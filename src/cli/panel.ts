@@ -16,6 +16,8 @@ export type PanelState = {
   /** Milliseconds that the phase has taken so far, and those of the one like it before. */
   readonly phaseMs: number;
   readonly usualMs?: number;
+  /** How much of the run's time is over. */
+  readonly share: number;
   /** Milliseconds until the end of the run, where it can be told. */
   readonly leftMs?: number;
   readonly series: ReadonlyMap<string, readonly number[]>;
@@ -53,25 +55,31 @@ export function panelRows(state: PanelState, { columns, rows: height = 24, color
   const width = columns - 1;
   const [warmed, warmTotal] = state.warm;
   const [step, steps] = state.steps;
-  const left = state.leftMs === undefined ? "" : ` · ${duration(state.leftMs)} left`;
+  const phase = phaseOf(state);
+  // Evaluations are no steps: while one goes on, the run takes at least as long.
+  const leftMs = state.leftMs === undefined ? undefined : Math.max(state.leftMs, phase?.leftMs ?? 0);
+  const left = leftMs === undefined || state.share >= 1 ? "" : `  about ${duration(leftMs)} left`;
   const where = warmed < warmTotal ? `warm start ${warmed} of ${warmTotal}` : `step ${step} of ${steps}`;
   const bar = (label: string, share: number, note: string) => {
     const size = Math.max(4, Math.min(MAX_BAR, width - LABEL - note.length - 2));
     const filled = Math.round(Math.min(1, Math.max(0, share)) * size);
     return `${label.padEnd(LABEL)}${"█".repeat(filled)}${"░".repeat(size - filled)}  ${note}`;
   };
-  const spark = Math.min(MAX_SPARK, width - LABEL - VALUE - 1);
+  const curves = CURVES.flatMap(([label, metric]) => {
+    const values = state.series.get(metric);
+    return values === undefined || values.length === 0 ? [] : [{ label, values, newest: short(values.at(-1)) }];
+  });
+  // Values are whole, so a long one takes its room from the curves.
+  const figure = Math.max(VALUE, ...curves.map(({ newest }) => newest.length));
+  const spark = Math.min(MAX_SPARK, width - LABEL - figure - 1);
   const rows = [
-    `${state.name} · ${where}${left}`,
-    bar("run", (warmed + step) / Math.max(1, warmTotal + steps), `${percent(warmed + step, warmTotal + steps)}`),
-    ...phaseRow(state, bar),
-    ...CURVES.flatMap(([label, metric]) => {
-      const values = state.series.get(metric);
-      if (values === undefined || values.length === 0) return [];
-      return [
-        `${label.padEnd(LABEL)}${sparkline(values, spark).padEnd(spark)} ${short(values.at(-1)).padStart(VALUE)}`,
-      ];
-    }),
+    `${state.name} · ${where}`,
+    bar("run", state.share, `${Math.floor(100 * state.share)} %${left}`),
+    ...(phase === undefined ? [] : [bar(phase.name, phase.share, phase.note)]),
+    ...curves.map(
+      ({ label, values, newest }) =>
+        `${label.padEnd(LABEL)}${sparkline(values, spark).padEnd(spark)} ${newest.padStart(figure)}`,
+    ),
     ...stepTimes(state.series),
   ].map((row) => row.slice(0, width));
   const red = (row: string) => (color ? `\x1b[31m${row}\x1b[0m` : row);
@@ -91,16 +99,24 @@ function frameRows(frame: Image, most: number, width: number, color: boolean): s
 }
 
 /** How far the phase is: counted, or by the time that the one before took. */
-function phaseRow(
-  { phase, phaseMs, usualMs }: PanelState,
-  bar: (label: string, share: number, note: string) => string,
-): string[] {
-  if (phase === undefined) return [];
+function phaseOf({
+  phase,
+  phaseMs,
+  usualMs,
+}: PanelState): { name: string; share: number; leftMs?: number; note: string } | undefined {
+  if (phase === undefined) return undefined;
   const counted = phase.total > 1;
-  const share = counted ? phase.done / phase.total : usualMs === undefined ? 0 : Math.min(0.99, phaseMs / usualMs);
-  const leftMs = share > 0 ? (phaseMs / share) * (1 - share) : undefined;
-  const left = leftMs === undefined || share >= 1 ? `${duration(phaseMs)}` : `${duration(leftMs)} left`;
-  return [bar(phase.name, share, `${counted ? `${phase.done}/${phase.total}  ` : ""}${left}`)];
+  // Groups are played side by side, so for a while none of them is over.
+  const share =
+    counted && phase.done > 0
+      ? phase.done / phase.total
+      : usualMs === undefined
+        ? 0
+        : Math.min(0.99, phaseMs / usualMs);
+  const count = counted ? `${phase.done}/${phase.total}  ` : "";
+  if (share === 0 || share >= 1) return { name: phase.name, share, note: `${count}${duration(phaseMs)}` };
+  const leftMs = (phaseMs / share) * (1 - share);
+  return { name: phase.name, share, leftMs, note: `${count}${duration(leftMs)} left` };
 }
 
 function stepTimes(series: PanelState["series"]): string[] {
@@ -112,12 +128,14 @@ function stepTimes(series: PanelState["series"]): string[] {
       ["playing", "time/wait"],
       ["learning", "time/learn"],
     ] as const
-  ).flatMap(([word, metric]) => (last(metric) === undefined ? [] : [`${word} ${seconds(last(metric) as number)}`]));
+  ).flatMap(([word, metric]) => {
+    const value = last(metric) ?? 0;
+    return value < 0.05 ? [] : [`${word} ${seconds(value)}`];
+  });
   return [`${"step time".padEnd(LABEL)}${seconds(step)}${parts.length === 0 ? "" : ` (${parts.join(", ")})`}`];
 }
 
 const seconds = (value: number) => `${value < 10 ? value.toFixed(1) : value.toFixed(0)} s`;
-const percent = (done: number, total: number) => `${total === 0 ? 100 : Math.floor((100 * done) / total)} %`;
 
 /** `8 s`, `4 min`, `2 h 10 min`. */
 export function duration(ms: number): string {
@@ -145,6 +163,15 @@ export function sparkline(values: readonly number[], width: number): string {
 export function short(value: number | undefined): string {
   if (value === undefined) return "–";
   return Math.abs(value) >= 1000 ? value.toFixed(0) : Number(value.toPrecision(3)).toString();
+}
+
+/** A word, and what is said of it in a column of its own, whose lines are kept, and broken where they are wider than there is room. */
+export function hanging(label: string, text: string, indent: number, width: number): string[] {
+  const room = Math.max(16, width - indent);
+  return text
+    .split("\n")
+    .flatMap((line) => (line.length <= room ? [line] : wrapText(line, room)))
+    .map((line, i) => `${(i === 0 ? label : "").padEnd(indent)}${line}`.trimEnd());
 }
 
 /** Lines of at most `width` characters, broken between words; a longer word is cut. */

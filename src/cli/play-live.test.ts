@@ -3,6 +3,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
+import "../../worlds/register.ts";
+import { imagesOf } from "../core/index.ts";
+import { act, makeEnv, type WorldEnv } from "../envs/index.ts";
+import { decodePng } from "../images/index.ts";
 import { Terminal } from "./test-terminal.ts";
 
 const bin = resolve(import.meta.dirname, "../../dist/cli.js");
@@ -57,6 +61,8 @@ describe("saccade play in a terminal", () => {
     await game.until(/turn 1 of/);
     game.press("o");
     await game.until(/Success\. n: next seed/);
+    game.press("r");
+    await game.until(/seed 3 · turn 0 of/);
     game.press("n");
     await game.until(/seed 4 · turn 0/);
     game.press("q");
@@ -73,11 +79,38 @@ describe("saccade play in a terminal", () => {
     expect(game.screen()).toMatch(/▀[\s\S]*Success\. Reward 1\.\d+\.$/m);
   });
 
-  test("kitty's graphics draw the board where the terminal has them", async () => {
-    const game = play(["sokoban", "--seed", "1"], 80, { TERM: "xterm-kitty" });
+  test("a model animates in place, named, without keys that would not act", { timeout: 120_000 }, async () => {
+    const game = play(["frozen_lake", "--seed", "3", "--agent", "generalist", "--greedy"]);
+    const screen = await game.until(/seed 3 · turn 1 of \d+ · reward 0 · generalist plays, any key stops/, 90_000);
+    expect(screen).not.toContain("q quit");
+    expect(await game.ended).toBe(0);
+    expect(game.output).toContain("turn 2 of");
+    expect(game.screen()).toMatch(/▀[\s\S]*(Success|Failed|Out of turns)\. Reward [\d.]+\.$/m);
+  });
+
+  test.each([
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences
+    ["kitty", { TERM: "xterm-kitty" }, /\x1b_G([^;]*);([^\x1b]*)\x1b\\/g],
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences
+    ["iTerm2", { TERM_PROGRAM: "iTerm.app" }, /\x1b\]1337;File=([^:]*):([^\x07]*)\x07/g],
+  ])("%s gets each frame of the world, pixel by pixel, under the title", async (_, env, sequence) => {
+    const game = play(["sokoban", "--seed", "1"], 80, env);
     expect(await game.until(/q quit/)).not.toContain("▀");
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: an escape sequence
-    expect(game.output).toMatch(/\x1b\[2;1H\x1b_Ga=T,f=100,q=2,C=1,i=1,p=1,c=39,r=20,m=[01];iVBOR/);
+    game.press(":left\r");
+    await game.until(/turn 1 of/);
+    const world = (await makeEnv("sokoban")) as WorldEnv;
+    const first = await world.reset(1);
+    const { observation } = await world.step(world.protocol.print([act("left")], world.world.actions));
+    // Frames come whole after the cursor goes to the second row; kitty's in chunks, which follow each other.
+    const drawn = game.output.split("\x1b[2;1H").flatMap((piece) => {
+      const data = [...piece.matchAll(sequence)].map(([, keys = "", data = ""]) =>
+        keys.startsWith("a=d") ? "" : data,
+      );
+      return data.join("") === "" ? [] : [decodePng(Buffer.from(data.join(""), "base64")).hash];
+    });
+    const shown = [first, observation].map((messages) => messages.flatMap(imagesOf).at(-1)?.hash);
+    expect(shown[0]).not.toBe(shown[1]);
+    expect([...new Set(drawn)]).toEqual(shown);
   });
 
   test("NO_COLOR and TERM=dumb are obeyed", async () => {

@@ -236,13 +236,14 @@ class GameScreen {
     };
     const graphics = image && this.#graphics;
     const rows = screenRows(state, { ...size, color: hasColor(process.stdout), graphics: graphics !== undefined });
-    const text = rows.map((row, i) => `\x1b[${i + 1};1H${row}\x1b[K`).join("");
+    // Erased first: after a row as wide as the terminal, erasing would take its last character.
+    const text = rows.map((row, i) => `\x1b[${i + 1};1H\x1b[2K${row}`).join("");
     const shown =
       graphics && image
         ? `${clearImages(graphics)}\x1b[2;1H${inlineImage(image, graphics, boardCells(image, size))}`
         : "";
     // In one piece, or it would flicker.
-    process.stdout.write(`${text}\x1b[0J${shown}`);
+    process.stdout.write(`${text}${shown}`);
   };
 }
 

@@ -48,20 +48,20 @@ export function playCommand(): Command {
   return new Command("play")
     .description("play an episode")
     .argument("<env>", "environment id or path, or the address of a site: http://localhost:3000")
-    .option("--goal <text>", "of a site: what is to be done")
-    .option("--allow-network", "of a site: it may be on another machine, and load what it likes")
-    .option("--seed <n>", "which episode", wholeNumber("--seed"), 0)
+    .option("--goal <text>", "for a site: the task, in words")
+    .option("--allow-network", "for a site: allow other machines and any requests of the page")
+    .option("--seed <n>", "seed of the episode", wholeNumber("--seed"), 0)
     .option("--protocol <name>", "tuple, keyword, think, world-model or tool-call")
     .option("--max-turns <n>", "turn limit", wholeNumber("--max-turns", 1))
     .option("--oracle", "let the oracle play")
     .option("--random", "play at random")
-    .option("--agent <model>", "let a model play: what `saccade eval` takes, or one that comes with Saccade (maze-2d)")
-    .option("--greedy", "of a model: its likeliest replies, instead of sampled ones")
-    .option("--engine <name>", "of a model: who computes, as for `saccade eval`")
-    .option("--gif <file>", "write the episode as an animation")
+    .option("--agent <model>", "let a model play: any model that `saccade eval` takes")
+    .option("--greedy", "with --agent: decode greedily instead of sampling")
+    .option("--engine <name>", "with --agent: the model's engine, as for `saccade eval`")
+    .option("--gif <file>", "save the episode as an animation")
     .option(
       "--json",
-      "print one JSON line per turn; without --oracle, --random or --agent, replies are lines of standard input",
+      "print one JSON line per turn; without --oracle, --random or --agent, read replies from standard input, one per line",
     )
     .option("--set <key=value>", "option of the environment (repeat), for example --set size=8", collect, [])
     .action(runPlay);
@@ -256,8 +256,8 @@ function filmActions(env: Env, film: Frame[]): void {
   world.act = async (action) => {
     const outcome = await play(action);
     const seen = await world.observe("image");
-    const picture = Array.isArray(seen) ? seen.find((part) => part.type === "image")?.image : seen;
-    if (isImage(picture)) film.push({ image: picture, caption: `${env.turn + 1}: ${env.describe([action])}` });
+    const frame = Array.isArray(seen) ? seen.find((part) => part.type === "image")?.image : seen;
+    if (isImage(frame)) film.push({ image: frame, caption: `${env.turn + 1}: ${env.describe([action])}` });
     return outcome;
   };
 }

@@ -12,11 +12,11 @@ const LEVELS = ["eval/floor", "eval/random", "eval/ceiling"];
 
 export function plotCommand(): Command {
   return new Command("plot")
-    .description("draw curves of runs into a PNG")
+    .description("draw curves of runs as a PNG")
     .argument("<runs...>", "run folders")
-    .option("--metrics <names>", "what to draw, comma-separated", DEFAULT_METRICS)
-    .option("--title <text>", "above the curves (default: the runs' names)")
-    .option("--out <file>", "the PNG to write", "curve.png")
+    .option("--metrics <names>", "metrics to draw, comma-separated", DEFAULT_METRICS)
+    .option("--title <text>", "title of the chart (default: the runs' names)")
+    .option("--out <file>", "PNG file to write", "curve.png")
     .action(async (folders: string[], flags: { metrics: string; title?: string; out: string }) => {
       const names = flags.metrics.split(",").map((name) => name.trim());
       const curves: Curve[] = [];

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { isPath } from "../envs/load.ts";
 import { loadCommands } from "./commands.ts";
-import { EXIT } from "./common.ts";
+import { EXIT, textColumns } from "./common.ts";
 import { explainFailure } from "./failure.ts";
 import "../../worlds/register.ts";
 
@@ -12,7 +12,7 @@ const { version } = JSON.parse(readFileSync(new URL("../package.json", import.me
 };
 
 const program = new Command("saccade")
-  .description("Train vision-language agents by multi-turn reinforcement learning.")
+  .description("Train vision-language agents with multi-turn reinforcement learning.")
   .version(version)
   .option("--debug", "show where an error comes from")
   .showHelpAfterError("(--help lists the options)")
@@ -21,18 +21,21 @@ const program = new Command("saccade")
     "after",
     `
 Start here:
-  saccade train quickstart         teach a tiny model to cross a frozen lake
-  saccade view                     look at the run in a browser
-  saccade eval runs/quickstart     measure the model that it made
-  saccade play maze_2d/easy        play an environment yourself
-  saccade recipes                  list what else there is to train
-Exit codes: 0 done · 1 failed · 2 wrong usage · 130 interrupted`,
+  saccade train quickstart       a tiny model learns to see
+  saccade view                   look at the run
+  saccade eval runs/quickstart   measure the trained model
+  saccade play maze_2d/easy      play yourself
+  saccade recipes                what else you can train
+
+Exit codes:
+  0 done, 1 failed, 2 wrong usage, 130 interrupted`,
   );
 
 const words = process.argv.slice(2);
 const called = words.find((word) => !word.startsWith("-")) ?? "";
-// The user's files share this copy of Saccade, all of it; these commands load none unless it is named.
-if (!["envs", "play", "data"].includes(called) || words.some(isPath)) await import("../index.ts");
+// The user's files share this copy of Saccade, all of it. These commands, and the help, load none unless it is named.
+const LOADS_NO_FILES = ["", "envs", "play", "data", "doctor", "init", "runs", "torch", "vllm"];
+if (!LOADS_NO_FILES.includes(called) || words.some(isPath)) await import("../index.ts");
 
 // A reader that has seen enough (`| head`) is not an error.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
@@ -40,11 +43,16 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   throw error;
 });
 
+/** Help as wide as the terminal, narrow ones too. Options of the program work after a command, so its help lists them. */
+function fitHelp(command: Command): Command {
+  for (const inner of command.commands) fitHelp(inner);
+  const helpWidth = textColumns(process.stdout, 80);
+  return command.configureHelp({ showGlobalOptions: command !== program, helpWidth, minWidthToWrap: 16 });
+}
+
 try {
-  for (const command of await loadCommands(called)) {
-    // Options of the program work after a command too, so its help lists them.
-    program.addCommand(command.exitOverride().configureHelp({ showGlobalOptions: true }));
-  }
+  for (const command of await loadCommands(called)) program.addCommand(command.exitOverride());
+  fitHelp(program);
   await program.parseAsync();
 } catch (error) {
   const { text, code } = explainFailure(error, program.opts<{ debug?: boolean }>().debug === true);

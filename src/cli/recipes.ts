@@ -2,16 +2,18 @@
 import { Command } from "commander";
 import { type Costs, recipeCosts } from "../train/explain.ts";
 import { checkRecipe, loadRecipe, type Recipe, recipeNames, warmStartUpdates } from "../train/index.ts";
-import { collect, parseSettings } from "./common.ts";
-import { wrapText } from "./panel.ts";
+import { collect, parseSettings, textColumns } from "./common.ts";
+import { hanging, wrapText } from "./panel.ts";
 import { memoryLine, recipeMemory } from "./scale.ts";
 
+/** Longer lines are hard to read. */
 const MAX_COLUMNS = 80;
+const columns = () => Math.min(MAX_COLUMNS, textColumns(process.stdout));
 
 export function recipesCommand(): Command {
   return new Command("recipes")
-    .description("list the recipes, what each teaches and what it needs")
-    .option("--json", "one JSON array")
+    .description("list the recipes with what they teach and need")
+    .option("--json", "print a JSON array")
     .action((flags: { json?: boolean }) => {
       const recipes = recipeNames().map((name) => {
         const { teaches, needs, expect } = loadRecipe(name);
@@ -23,9 +25,11 @@ export function recipesCommand(): Command {
       }
       const width = Math.max(...recipes.map(({ name }) => name.length)) + 2;
       for (const { name, teaches, hardware = "", time = "time not measured" } of recipes) {
-        const lines = [teaches, `${hardware}, ${time}`].flatMap((text) => wrapText(text, MAX_COLUMNS - width));
-        for (const [index, line] of lines.entries())
-          process.stdout.write(`${(index === 0 ? name : "").padEnd(width)}${line}\n`);
+        const lines = [
+          ...hanging(name, teaches, width, columns()),
+          ...hanging("", `${hardware}, ${time}`, width, columns()),
+        ];
+        process.stdout.write(`${lines.join("\n")}\n`);
       }
       process.stdout.write(`\n${recipes.length} recipes. Start one: saccade train quickstart\n`);
       process.stdout.write("A file works too: saccade train ./my-recipe.ts\n");
@@ -36,11 +40,11 @@ type ExplainFlags = { set: string[]; measure: boolean; json?: boolean };
 
 export function recipeCommand(): Command {
   const explain = new Command("explain")
-    .description("say what a recipe does, and the tokens, time and memory it takes here")
+    .description("say what a recipe does, and the tokens, time and memory that it takes on this machine")
     .argument("<recipe>", "a name that `saccade recipes` lists, or a file such as ./my-recipe.ts")
     .option("--set <key=value>", "change a field of the recipe (repeat)", collect, [])
-    .option("--no-measure", "do not try it out on this machine, which takes some seconds")
-    .option("--json", "tokens, seconds and bytes as JSON")
+    .option("--no-measure", "skip the measurement on this machine, which takes some seconds")
+    .option("--json", "print tokens, seconds and bytes as JSON")
     .action(async (name: string, flags: ExplainFlags) => {
       const recipe = loadRecipe(name, parseSettings(flags.set));
       checkRecipe(recipe);
@@ -55,7 +59,7 @@ export function recipeCommand(): Command {
         ...costWords(recipe, costs),
         ...(memory ? [memoryLine(memory)] : []),
       ];
-      for (const text of paragraphs) process.stdout.write(`${wrapText(text, MAX_COLUMNS).join("\n")}\n\n`);
+      for (const text of paragraphs) process.stdout.write(`${wrapText(text, columns()).join("\n")}\n\n`);
     });
   const recipe = new Command("recipe").description("explain a recipe");
   recipe.addCommand(explain.exitOverride());
@@ -98,7 +102,7 @@ async function inWords(recipe: Recipe): Promise<string[]> {
 
 function costWords(
   recipe: Recipe,
-  { parameters, episode, warmTokens, playedTokens, seconds, peakBytes }: Costs,
+  { parameters, episode, uncounted, warmTokens, playedTokens, seconds, processorShare, peakBytes }: Costs,
 ): string[] {
   const { hardware, time } = recipe.needs ?? {};
   const recorded = hardware === undefined ? [] : [`Recorded: ${hardware}${time === undefined ? "" : `, ${time}`}.`];
@@ -106,13 +110,23 @@ function costWords(
   const millions = (value: number) => `${(value / 1e6).toPrecision(2)} million`;
   if (episode === undefined)
     return [
-      `The model has ${millions(parameters)} parameters. Without an oracle, tokens are not counted.`,
+      `The model has ${millions(parameters)} parameters. Tokens are not counted${uncounted === undefined ? "." : `: ${uncounted}`}`,
       ...recorded,
     ];
-  const tokens = `Tokens: an episode has about ${count(episode.tokens)}, of which the model says ${count(episode.sampled)} in ${episode.replies.toFixed(1)} replies. That makes ${millions(warmTokens ?? 0)} in the warm start and ${millions(playedTokens ?? 0)} in reinforcement learning, if episodes stay as long as the oracle's. The model has ${millions(parameters)} parameters.`;
+  const tokens = `Tokens: an episode has about ${count(episode.tokens)}; the model writes ${count(episode.sampled)} of them, in ${episode.replies.toFixed(1)} replies. That makes ${millions(warmTokens ?? 0)} in the warm start and ${millions(playedTokens ?? 0)} in reinforcement learning, if episodes stay as long as the oracle's. The model has ${millions(parameters)} parameters.`;
   if (seconds === undefined || peakBytes === undefined) return [tokens, ...recorded];
-  const here = `On this machine, by a short try at its present load: about ${duration(seconds.all)} in all (${duration(seconds.warm)} of warm start, ${seconds.step.toFixed(1)} s a step, ${duration(seconds.evaluation)} an evaluation), and ${(peakBytes / 2 ** 30).toFixed(1)} GiB of memory.`;
-  return [tokens, here, ...recorded];
+  const here = `On this machine, by a short try: about ${duration(seconds.all)} in all (${duration(seconds.warm)} of warm start, ${seconds.step.toFixed(1)} s a step, ${duration(seconds.evaluation)} an evaluation), and ${(peakBytes / 2 ** 30).toFixed(1)} GiB of memory.`;
+  return [tokens, here, ...(processorShare === undefined ? [] : busyWords(processorShare, seconds.all)), ...recorded];
+}
+
+/** Below this share of its speed, a user waits noticeably longer than the estimate says. */
+const BUSY = 0.85;
+
+function busyWords(share: number, seconds: number): string[] {
+  if (share > BUSY) return [];
+  return [
+    `That is with the machine to itself. During the try other programs kept the processors busy, and it ran at ${Math.round(100 * share)} % of its speed; if they go on, expect about ${duration(seconds / share)}.`,
+  ];
 }
 
 function duration(seconds: number): string {

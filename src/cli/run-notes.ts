@@ -16,8 +16,8 @@ export function noteCommands(): Command[] {
     new Command("tag")
       .description("add tags to a run; without tags, print them")
       .argument("<run>", RUN)
-      .argument("[tags...]", "words")
-      .option("--remove", "take them away instead")
+      .argument("[tags...]", "tags")
+      .option("--remove", "remove the tags instead")
       .action(async (run: string, words: string[], { remove }: { remove?: boolean }) => {
         const path = await runFolder(run);
         const { tags } = await readNotes(path);
@@ -28,7 +28,7 @@ export function noteCommands(): Command[] {
     new Command("note")
       .description("write a note about a run; without text, print it")
       .argument("<run>", RUN)
-      .argument("[text...]", 'the note; "" takes it away')
+      .argument("[text...]", 'the note; "" removes it')
       .action(async (run: string, words: string[]) => {
         const path = await runFolder(run);
         const { note } =
@@ -36,7 +36,7 @@ export function noteCommands(): Command[] {
         process.stdout.write(`${note || "no note"}\n`);
       }),
     new Command("delete")
-      .description("delete runs with everything in them, after a question")
+      .description("delete runs and all their files, after confirmation")
       .argument("<runs...>", RUN)
       .option("--yes", "do not ask")
       .action(deleteRuns),
@@ -47,7 +47,7 @@ function switchCommand(name: string, description: string, field: "star" | "archi
   return new Command(name)
     .description(description)
     .argument("<runs...>", RUN)
-    .option("--off", "take it back")
+    .option("--off", "undo")
     .action(async (runs: string[], { off }: { off?: boolean }) => {
       const change: Partial<RunNotes> = field === "star" ? { star: off !== true } : { archived: off !== true };
       for (const path of await Promise.all(runs.map(runFolder))) {

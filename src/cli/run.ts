@@ -7,9 +7,7 @@ import { noteCommands } from "./run-notes.ts";
 import { uploadCommand } from "./upload.ts";
 
 export function runCommand(): Command {
-  const run = new Command("run").description(
-    "plot or export a run, pack it into one page, upload its model; star, tag, note, archive, delete",
-  );
+  const run = new Command("run").description("plot, export, pack, upload and organize runs");
   for (const command of [plotCommand(), exportCommand(), packCommand(), uploadCommand(), ...noteCommands()])
     run.addCommand(command.exitOverride());
   return run;

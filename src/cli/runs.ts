@@ -88,15 +88,15 @@ type Flags = { sort?: FieldName; columns?: FieldName[]; tag?: string; star?: boo
 export function runsCommand(): Command {
   return new Command("runs")
     .description("list training runs")
-    .argument("[folder]", "where the run folders are", RUNS_FOLDER)
-    .option("--sort <column>", "by a column, best or newest first (default: updated)", fieldName)
-    .option("--columns <names>", `comma-separated: ${NAMES.join(", ")}`, (names) =>
+    .argument("[folder]", "folder that contains the runs", RUNS_FOLDER)
+    .option("--sort <column>", "sort by a column, best or newest first (default: updated)", fieldName)
+    .option("--columns <names>", `columns to show, comma-separated: ${NAMES.join(", ")}`, (names) =>
       names.split(",").map((name) => fieldName(name.trim())),
     )
-    .option("--tag <tag>", "only runs with this tag")
-    .option("--star", "only runs with a star")
-    .option("--all", "archived runs, too")
-    .option("--json", "as JSON")
+    .option("--tag <tag>", "show only runs with this tag")
+    .option("--star", "show only runs with a star")
+    .option("--all", "show archived runs, too")
+    .option("--json", "print JSON")
     .addHelpText("after", "\nMark runs with: saccade run star, tag, note, archive, delete")
     .action(runRuns);
 }

@@ -4,7 +4,7 @@ import { Command, Option } from "commander";
 import { ConfigError } from "../core/index.ts";
 import { gpusNeeded, learnerSettings, type Memory, type MemoryPlan, memoryOf } from "../engine/index.ts";
 import { readJson } from "../model/files.ts";
-import { KNOWN_MODELS, type ModelSize, modelPath, modelSize } from "../model/index.ts";
+import { hasKnownSize, KNOWN_MODELS, type ModelSize, modelPath, modelSize } from "../model/index.ts";
 import { loadEvents, readManifest } from "../run/index.ts";
 import { costsOfRun, type Recipe, resolveRecipe, samplersNeeded, simulateLoop } from "../train/index.ts";
 import { wholeNumber } from "./common.ts";
@@ -24,6 +24,9 @@ type MemoryFlags = {
   packTokens: number;
   checkpointing?: boolean;
   offload?: boolean;
+  base?: "nf4" | "int8";
+  moments?: "int8";
+  cacheGib: number;
   critic?: boolean;
   kl?: boolean;
   sampler: MemoryPlan["sampler"];
@@ -35,37 +38,54 @@ type MemoryFlags = {
 
 export function scaleCommand(): Command {
   const memory = new Command("memory")
-    .description("GPU memory of a run with the PyTorch engine, by calculation")
+    .description("calculate the GPU memory of a run with the PyTorch engine")
     .argument("[models...]", `folders with a config.json, hf:names, or ${Object.keys(KNOWN_MODELS).join(", ")} (all)`)
-    .option("--gpus <n>", "GPUs of the learner (default: the fewest that suffice)", wholeNumber("--gpus", 1))
-    .option("--gpu-memory <GiB>", "of one GPU", wholeNumber("--gpu-memory", 1), 80)
-    .option("--lora <rank>", "an adapter learns instead of all weights", wholeNumber("--lora", 1))
-    .option("--freeze-vision", "the tower does not learn")
-    .addOption(new Option("--dtype <name>", "of the computation").choices(["bfloat16", "float32"]).default("bfloat16"))
-    .option("--pack-tokens <n>", "tokens in one pass", wholeNumber("--pack-tokens", 1), DEFAULTS.packTokens)
-    .option("--checkpointing", "activations are computed again")
-    .option("--offload", "masters, gradients and moments lie in host memory")
-    .option("--critic", "with a critic")
-    .option("--kl", "with a reference for KL")
+    .option("--gpus <n>", "number of GPUs for the learner (default: the fewest that suffice)", wholeNumber("--gpus", 1))
+    .option("--gpu-memory <GiB>", "memory of one GPU, in GiB", wholeNumber("--gpu-memory", 1), 80)
+    .option("--lora <rank>", "train an adapter of this rank instead of all weights", wholeNumber("--lora", 1))
+    .option("--freeze-vision", "do not train the vision tower")
     .addOption(
-      new Option("--sampler <where>", "replies are sampled by the worker, or by servers apart")
+      new Option("--dtype <name>", "number format of the computation")
+        .choices(["bfloat16", "float32"])
+        .default("bfloat16"),
+    )
+    .option(
+      "--pack-tokens <n>",
+      "tokens in one pass of the learner",
+      wholeNumber("--pack-tokens", 1),
+      DEFAULTS.packTokens,
+    )
+    .option("--checkpointing", "recompute activations instead of storing them")
+    .option("--offload", "keep 32-bit weights, gradients and moments in host memory")
+    .addOption(
+      new Option("--base <kind>", "keep frozen layers under an adapter in 4 or 8 bits").choices(["nf4", "int8"]),
+    )
+    .addOption(new Option("--moments <kind>", "keep the optimizer's moments in 8 bits").choices(["int8"]))
+    .option(
+      "--cache-gib <GiB>",
+      "maximum size of the sampler's cache, in GiB",
+      wholeNumber("--cache-gib", 1),
+      DEFAULTS.cacheBytes / GIB,
+    )
+    .option("--critic", "include a critic")
+    .option("--kl", "include a reference model for KL")
+    .addOption(
+      new Option("--sampler <where>", "where replies are sampled: by the worker, or by separate servers (`apart`)")
         .choices(["worker", "apart"])
         .default("worker"),
     )
-    .option("--staleness <n>", "maxStaleness of the recipe", wholeNumber("--staleness"), 0)
+    .option("--staleness <n>", "the recipe's maxStaleness", wholeNumber("--staleness"), 0)
     .option("--live <n>", "episodes at a time", wholeNumber("--live", 1), 64)
     .option("--context-tokens <n>", "longest sequence in tokens", wholeNumber("--context-tokens", 1), 8192)
-    .option("--json", "as JSON")
+    .option("--json", "print JSON")
     .action(runMemory);
   const samplers = new Command("samplers")
-    .description(
-      "how many samplers a learner needs: the asynchronous loop played through with the costs of a run that was made",
-    )
-    .argument("<run>", "a run folder; a synchronous run with one sampler tells most")
-    .option("--env-ms <ms>", "what an environment takes for a turn", wholeNumber("--env-ms"), 5)
-    .option("--most <n>", "samplers to try", wholeNumber("--most", 1), 16)
+    .description("simulate how many samplers a learner needs, with the measured times of an earlier run")
+    .argument("<run>", "a run folder; a synchronous run with one sampler tells the most")
+    .option("--env-ms <ms>", "time that an environment takes per turn, in milliseconds", wholeNumber("--env-ms"), 5)
+    .option("--most <n>", "largest number of samplers to simulate", wholeNumber("--most", 1), 16)
     .action(runSamplers);
-  const scale = new Command("scale").description("what a run takes, before it is started");
+  const scale = new Command("scale").description("plan a run: GPU memory, number of samplers");
   for (const command of [memory, samplers]) scale.addCommand(command.exitOverride());
   return scale;
 }
@@ -96,7 +116,47 @@ async function runSamplers(run: string, flags: { envMs: number; most: number }):
   );
 }
 
+/** What learns on a small GPU, the most first. */
+const SMALL_WAYS: readonly { readonly name: string; readonly change: Partial<MemoryPlan> }[] = [
+  { name: "all weights", change: {} },
+  { name: "all weights, 8-bit moments", change: { moments: "int8" } },
+  { name: "LoRA", change: { lora: 32 } },
+  { name: "LoRA over 8 bits", change: { lora: 32, base: "int8" } },
+  { name: "LoRA over 4 bits", change: { lora: 32, base: "nf4" } },
+];
+const SMALL_GPUS = [12, 16, 24, 48, 80];
+/** The settings of that table, which its last line names. */
+const SMALL_PLAN = { packTokens: 4096, checkpointing: true, cacheBytes: 2 * GIB, contextTokens: 4096, gpus: 1 };
+
+/** What learns on one GPU of each size. */
+function smallTable(
+  models: readonly { readonly model: string; readonly size: ModelSize }[],
+  flags: MemoryFlags,
+): string {
+  // The ways say what learns, and over what.
+  const plan = { ...planOf(flags, 1), lora: undefined, base: undefined, moments: undefined, offload: false };
+  const lines = models.map(({ model, size }) => [
+    model,
+    ...SMALL_GPUS.map((gpu) => {
+      for (const { name, change } of SMALL_WAYS) {
+        const { first } = memoryOf(size, { ...plan, ...SMALL_PLAN, freezeVision: "lora" in change, ...change });
+        if (first <= gpu * GIB) return `${name} (${gib(first)})`;
+      }
+      return "–";
+    }),
+  ]);
+  return `${table(["model", ...SMALL_GPUS.map((gpu) => `${gpu} GiB`)], lines)}
+
+The most that learns on one GPU, and the GiB it takes by calculation; –: nothing does. With engine.checkpointing, engine.packTokens 4096,
+engine.cacheBytes 2 GiB, contexts of 4,096 tokens; adapters of rank 32 with freeze "vision"; 8 bits: engine.base int8; 4 bits: nf4.
+`;
+}
+
 async function runMemory(named: string[], flags: MemoryFlags): Promise<void> {
+  if (flags.base !== undefined && flags.lora === undefined)
+    throw new ConfigError(`A base of ${flags.base} is frozen and can't learn: add --lora, or leave --base out.`);
+  if (flags.base !== undefined && flags.offload)
+    throw new ConfigError("A quantised base stays on its device: leave --offload or --base out.");
   const models = named.length > 0 ? named : Object.keys(KNOWN_MODELS);
   const rows = await Promise.all(
     models.map(async (model) => {
@@ -138,8 +198,9 @@ async function runMemory(named: string[], flags: MemoryFlags): Promise<void> {
   if (rows.some(({ gpus }) => gpus === undefined))
     process.stdout.write(" –: neither more GPUs nor these settings help.");
   if (rows.some(({ size }) => size.modelType === "qwen3_vl_moe"))
-    process.stdout.write(" ¹ Experts are not run by our worker: the other road of docs/guide/scaling.md.");
+    process.stdout.write(" ¹ The worker runs mixtures of experts in one process only, without offload.");
   process.stdout.write("\n");
+  if (flags.gpus === undefined) process.stdout.write(`\n${smallTable(rows, flags)}`);
 }
 
 /** Settings that make a model fit where it otherwise would not, each with those before it: the cheapest first. */
@@ -152,11 +213,15 @@ const RELIEFS: readonly { readonly flag: string; readonly change: Partial<Memory
 
 /** The fewest GPUs that suffice, with as few further settings as that takes; with `--gpus`, exactly what was asked for. */
 function fitted(size: ModelSize, flags: MemoryFlags) {
+  // As the worker: through transformers' modules weights stay in one piece.
+  const isWhole = size.modelType === "qwen3_vl_moe";
+  if (isWhole && (flags.offload || (flags.gpus ?? 1) > 1)) return { gpus: undefined, needs: [], memory: undefined };
   if (flags.gpus !== undefined) {
     return { gpus: flags.gpus, needs: [], memory: memoryOf(size, planOf(flags, flags.gpus)) };
   }
   let [tried, needs]: [MemoryFlags, string[]] = [flags, []];
   for (const relief of [undefined, ...RELIEFS]) {
+    if (relief?.change.offload && (isWhole || flags.base !== undefined)) continue;
     const next = { ...tried, ...relief?.change };
     if (relief !== undefined) {
       // One that was asked for anyway, or a smaller pass.
@@ -164,7 +229,7 @@ function fitted(size: ModelSize, flags: MemoryFlags) {
       [tried, needs] = [next, [...needs, relief.flag]];
     }
     const plan = planOf(tried, 1);
-    const gpus = gpusNeeded(size, plan, flags.gpuMemory * GIB);
+    const gpus = gpusNeeded(size, plan, flags.gpuMemory * GIB, isWhole ? 1 : undefined);
     if (gpus !== undefined) return { gpus, needs, memory: memoryOf(size, { ...plan, gpus }) };
   }
   return { gpus: undefined, needs: [], memory: undefined };
@@ -178,7 +243,7 @@ function planOf(flags: MemoryFlags, gpus: number): MemoryPlan {
     freezeVision,
     dtype,
     packTokens,
-    pictures: FRAME_SHARE,
+    images: FRAME_SHARE,
     checkpointing,
     offload,
     critic: flags.critic ?? false,
@@ -187,11 +252,13 @@ function planOf(flags: MemoryFlags, gpus: number): MemoryPlan {
     staleness: flags.staleness,
     live: flags.live,
     contextTokens: flags.contextTokens,
-    cacheBytes: DEFAULTS.cacheBytes,
+    cacheBytes: flags.cacheGib * GIB,
+    base: flags.base,
+    moments: flags.moments,
   };
 }
 
-/** Where the PyTorch engine trains a model that is there. */
+/** Where the PyTorch engine trains a model that is there, of a family whose size is known. */
 export async function recipeMemory(recipe: Recipe): Promise<(Memory & { readonly gpus: number }) | undefined> {
   const settings = learnerSettings(recipe.engine);
   const { model } = recipe;
@@ -202,9 +269,11 @@ export async function recipeMemory(recipe: Recipe): Promise<(Memory & { readonly
     freezeVision: recipe.freeze === "vision",
     dtype: settings.dtype ?? "bfloat16",
     packTokens: settings.packTokens ?? DEFAULTS.packTokens,
-    pictures: FRAME_SHARE,
+    images: FRAME_SHARE,
     checkpointing: settings.checkpointing ?? false,
     offload: settings.offload ?? false,
+    base: settings.base,
+    moments: settings.moments,
     critic: recipe.critic !== undefined,
     reference: recipe.kl !== undefined,
     sampler: settings.samples ? "worker" : "apart",
@@ -213,7 +282,8 @@ export async function recipeMemory(recipe: Recipe): Promise<(Memory & { readonly
     contextTokens: recipe.sampling.contextTokens,
     cacheBytes: settings.cacheBytes ?? DEFAULTS.cacheBytes,
   };
-  return { gpus: plan.gpus, ...memoryOf(await sizeOf(model), plan) };
+  const isKnown = Object.hasOwn(KNOWN_MODELS, model) || hasKnownSize(await readJson(configOf(model), true));
+  return isKnown ? { gpus: plan.gpus, ...memoryOf(await sizeOf(model), plan) } : undefined;
 }
 
 /** One line for `--dry-run`. */
@@ -227,9 +297,11 @@ export function memoryLine({
   return `memory by calculation: ${gib(first)} GiB on the first GPU${rest}${host > 0 ? `, ${gib(host)} GiB of host memory for each` : ""}`;
 }
 
+const configOf = (model: string) => join(modelPath(model), "config.json");
+
 async function sizeOf(model: string): Promise<ModelSize> {
   if (Object.hasOwn(KNOWN_MODELS, model)) return modelSize(KNOWN_MODELS[model], model);
-  const file = join(modelPath(model), "config.json");
+  const file = configOf(model);
   const json = await readJson(file, true);
   if (json === undefined) {
     throw new ConfigError(

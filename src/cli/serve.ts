@@ -39,46 +39,46 @@ export function serveCommand(): Command {
   return new Command("serve")
     .description("serve a model or environments over HTTP")
     .argument("[model]", "a model folder, a run (its best checkpoint), or a model that comes with Saccade (maze-2d)")
-    .option("--name <text>", "what requests call it (default: the folder's name)")
-    .option("--port <n>", "port, 0 for any free one", wholeNumber("--port"), 8000)
-    .option("--host <name>", "address to listen on; beyond this machine a key is needed", "127.0.0.1")
-    .option(API_KEY_FLAG, "file with the key to ask for; else SACCADE_API_KEY, else none")
+    .option("--name <text>", "the model's name in requests (default: the folder's name)")
+    .option("--port <n>", "port; 0 for any free one", wholeNumber("--port"), 8000)
+    .option("--host <name>", "address to listen on; others than this machine need a key", "127.0.0.1")
+    .option(API_KEY_FLAG, "file with the key that clients must send (default: SACCADE_API_KEY, else none)")
     .option(
       "--allow-host <name>",
-      "a DNS name under which others reach it, such as *.svc.cluster.local; needs a key (repeat)",
+      "DNS name that clients may use, such as *.svc.cluster.local; needs a key (repeat)",
       collect,
       [],
     )
     .option("--store <folder>", "folder that clients may load weights from and save to (default: none)")
     .option(
       "--context-tokens <n>",
-      "longest sequence in tokens (default: what the model can attend to)",
+      "longest sequence, in tokens (default: the model's context)",
       wholeNumber("--context-tokens", 2),
     )
-    .option("--concurrency <n>", "requests to work on at once", wholeNumber("--concurrency", 1))
+    .option("--concurrency <n>", "maximum number of requests in progress", wholeNumber("--concurrency", 1))
     .option(...ENGINE_FLAG)
-    .option("--record <folder>", "record each agent's episode in this run folder")
+    .option("--record <folder>", "store each agent's episode in this run folder")
     .option(
       "--upstream <model>",
-      "with --record: who answers instead of a folder: provider:name, url#name, or a file with an oracle, ./oracle.ts",
+      "with --record: answer with provider:name, url#name, or an oracle's file (./oracle.ts) instead of a model folder",
     )
     .option(
       "--max-tokens <n>",
-      "with --record: longest answer (default 512, of hosted models 4096)",
+      "with --record: maximum length of an answer, in tokens (default 512; 4096 for hosted models)",
       wholeNumber("--max-tokens", 1),
     )
     .option(
       "--record-idle <seconds>",
-      "with --record: end an episode after this long without a request (default 1800)",
+      "with --record: end an episode after this many seconds without a request (default 1800)",
       wholeNumber("--record-idle", 1),
     )
     .option("--envs <names...>", "environments to serve: ids, files, or all for the built-in ones")
-    .option("--openenv", "serve the environments to OpenEnv clients as well")
-    .option("--env-workers <kind>", "where they run: inline, threads or processes")
-    .option("--env-sessions <n>", "most sessions at once (default 1024)", wholeNumber("--env-sessions", 1))
+    .option("--openenv", "also serve the environments to OpenEnv clients")
+    .option("--env-workers <kind>", "where environments run: inline, threads or processes")
+    .option("--env-sessions <n>", "maximum number of sessions (default 1024)", wholeNumber("--env-sessions", 1))
     .option(
       "--env-idle <seconds>",
-      "close a session after this long without a call (default 1800)",
+      "close a session after this many seconds without a call (default 1800)",
       wholeNumber("--env-idle", 1),
     )
     .action(runServe);

@@ -23,11 +23,16 @@ export function sftCommand(): Command {
       "<model>",
       `a model folder, a run, or for a fresh model ${PRESET_NAMES.map((name) => `preset:${name}`).join(", ")}`,
     )
-    .option("--data <file>", "demonstrations, as `saccade data demos` writes them (repeat)", collect, [])
+    .option("--data <file>", "file of demonstrations, as `saccade data demos` writes it (repeat)", collect, [])
     .option(...ENGINE_FLAG)
     .option("--out <folder>", "run folder (default runs/sft, and runs/sft-2 for other settings)")
-    .option("--set <key=value>", "change a field (repeat), for example --set warmStart.epochs=3", collect, [])
-    .option("--dry-run", "check everything and print the recipe, do nothing")
+    .option(
+      "--set <key=value>",
+      "change a field of the recipe (repeat), for example --set warmStart.epochs=3",
+      collect,
+      [],
+    )
+    .option("--dry-run", "check everything and print the recipe, without training")
     .action(runSft);
 }
 

@@ -65,7 +65,7 @@ const finished = ({ runs }: MeasuredSetting) => runs.filter(({ status }) => stat
 
 function columnsOf(metric: string): (Column<MeasuredSetting> & { head: string })[] {
   return [
-    { head: "setting", cell: ({ setting }) => setting, fixed: true },
+    { head: "setting", cell: ({ setting }) => setting, fixed: true, whole: true },
     { head: metric, cell: (row) => number(row.mean) || "–", right: true, fixed: true },
     { head: "95 % interval", cell: interval },
     { head: "runs", cell: (row) => `${finished(row)} of ${row.runs.length}`, right: true },
@@ -78,7 +78,20 @@ const ranked = ({ settings }: MeasuredSweep) =>
   [...settings].sort((a, b) => (b.mean ?? Number.NEGATIVE_INFINITY) - (a.mean ?? Number.NEGATIVE_INFINITY));
 
 export function reportTable(metric: string, sweep: MeasuredSweep, width: number): string[] {
-  return textTable(columnsOf(metric), ranked(sweep), width);
+  const short = shorter(sweep.settings.map(({ setting }) => setting));
+  const rows = ranked(sweep).map((row) => ({ ...row, setting: short.get(row.setting) ?? row.setting }));
+  return textTable(columnsOf(metric), rows, width);
+}
+
+/** `optimizer.learningRate=0.001` → `learningRate=0.001`, where no other field ends like it. */
+function shorter(settings: readonly string[]): ReadonlyMap<string, string> {
+  const path = /(^| )([\w.]+)\.(\w+)=/g;
+  const paths = new Set(
+    settings.flatMap((setting) => [...setting.matchAll(/(?:^| )([\w.]+)=/g)].map(([, key = ""]) => key)),
+  );
+  const ends = [...paths].map((key) => key.split(".").at(-1));
+  if (new Set(ends).size < ends.length) return new Map();
+  return new Map(settings.map((setting) => [setting, setting.replaceAll(path, "$1$3=")]));
 }
 
 export function markdownReport(recipe: string, metric: string, sweep: MeasuredSweep): string {

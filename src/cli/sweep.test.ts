@@ -1,13 +1,14 @@
 /** Sweeps: what is planned, what is reported, and that a sweep which was killed reports what one that ran straight reports. */
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { isLocked, listRuns } from "../run/index.ts";
 import { planSweep } from "./sweep.ts";
-import { meanInterval } from "./sweep-report.ts";
+import { meanInterval, reportTable } from "./sweep-report.ts";
+import { writeTinyRecipe } from "./test-tiny.ts";
 
 const bin = resolve(import.meta.dirname, "../../dist/cli.js");
 const folder = mkdtempSync(join(tmpdir(), "saccade-sweep-"));
@@ -41,6 +42,17 @@ describe("the plan of a sweep", () => {
   });
 });
 
+test.each([59, 79, 119])("the report names every setting apart in %i columns", (width) => {
+  const setting = (name: string) => ({ setting: name, mean: 0.5, low: 0.4, high: 0.6, runs: [] });
+  const table = (...names: string[]) => reportTable("eval/success", { settings: names.map(setting) }, width);
+  const [, ...rows] = table("optimizer.learningRate=0.001", "optimizer.learningRate=0.003");
+  expect(rows.map((row) => row.split("  ")[0])).toEqual(["learningRate=0.001", "learningRate=0.003"]);
+  expect(Math.max(...rows.map((row) => row.length))).toBeLessThanOrEqual(width);
+  // Two fields that end alike keep their paths.
+  const both = "optimizer.learningRate=0.001 warmStart.optimizer.learningRate=0.001";
+  expect(table(both)[1]).toContain("optimizer.learningRate=0.001 warm");
+});
+
 test("the interval of a mean is Student's", () => {
   // R: t.test(c(0.2, 0.4, 0.9))
   const { mean, low, high } = meanInterval([0.2, 0.4, 0.9]);
@@ -50,23 +62,11 @@ test("the interval of a mean is Student's", () => {
 });
 
 describe("saccade sweep", () => {
-  writeFileSync(
-    join(folder, "tiny.ts"),
-    `import { defineRecipe } from "saccade";
-export default defineRecipe({
-  name: "tiny",
-  model: { preset: "quickstart" },
-  envs: [{ env: "frozen_lake", options: { cellSize: 16, protocol: "keyword", prompt: "brief", feedback: false, maxTurns: 3 } }],
-  warmStart: { episodes: 64, batch: 8, optimizer: { name: "adamw", learningRate: 0.001 } },
-  optimizer: { name: "adamw", learningRate: 0.001 },
-  steps: 2, groups: 2, siblings: 2, minibatch: 4,
-  sampling: { temperature: 1, maxTokens: 8, contextTokens: 512 },
-  evaluate: { every: 2, before: false, greedy: false, seeds: [1000000000, 1000000015] },
-  sight: { every: 0 },
-  checkpoint: { every: 1 },
-});
-`,
-  );
+  writeTinyRecipe(folder, {
+    steps: 2,
+    evaluate: { every: 2, before: false, greedy: false, seeds: [1_000_000_000, 1_000_000_015] },
+    sight: { every: 0 },
+  });
   const words = [
     "sweep",
     "./tiny.ts",

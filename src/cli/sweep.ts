@@ -35,20 +35,20 @@ export function sweepCommand(): Command {
     .argument("<recipe>", "a name that `saccade recipes` lists, or a file such as ./my-recipe.ts")
     .option(
       "--set <key=values>",
-      "a field and its values as a JSON list, 'optimizer.learningRate=[1e-3,3e-3]' (repeat: every combination); one value is the same in all runs",
+      "a field and its values as a JSON list, 'optimizer.learningRate=[1e-3,3e-3]' (repeat for every combination); a single value applies to all runs",
       collect,
       [],
     )
     .option(
       "--seeds <n>",
-      "runs of each setting, with the recipe's seed and those after it",
+      "number of seeds per setting, counting up from the recipe's seed",
       wholeNumber("--seeds", 1),
       1,
     )
-    .option("--jobs <n>", "runs side by side, which share the cores", wholeNumber("--jobs", 1), 1)
-    .option("--out <folder>", "where the runs and the report go (default sweeps/<recipe>)")
-    .option("--metric <name>", "what the report compares: its last value in each run", "eval/success")
-    .option("--report", "only report what is there")
+    .option("--jobs <n>", "runs at a time; they share the cores", wholeNumber("--jobs", 1), 1)
+    .option("--out <folder>", "folder for the runs and the report (default sweeps/<recipe>)")
+    .option("--metric <name>", "metric to compare, by its last value in each run", "eval/success")
+    .option("--report", "only write the report of existing runs")
     .action(runSweep);
 }
 
@@ -162,6 +162,14 @@ async function playAll(
       ? ["--set", `engine.name="native"`, "--set", `engine.threads=${share}`]
       : [];
   const unfinished: ("failed" | "interrupted")[] = [];
+  const took: number[] = [];
+  const left = () => {
+    const running = Math.min(jobs, runs.length) - 1;
+    const mean = took.reduce((sum, ms) => sum + ms, 0) / Math.max(1, took.length);
+    // Those that run beside this one are half done, as far as anybody knows.
+    const rest = (mean * (waiting.length + Math.max(0, running) / 2)) / jobs;
+    return waiting.length === 0 ? "" : `, about ${duration(rest)} left`;
+  };
   const lane = async () => {
     for (let run = waiting.shift(); run !== undefined && !interrupt.interrupted; run = waiting.shift()) {
       const number = `[${runs.indexOf(run) + 1}/${runs.length}] ${run.name}`;
@@ -172,9 +180,11 @@ async function playAll(
         [recipeName, ...run.pairs.flatMap((pair) => ["--set", pair]), ...threads, "--out", join(folder, run.name)],
         log,
       );
-      const took = duration(performance.now() - started);
-      if (code === EXIT.ok) process.stderr.write(`${number}: done after ${took}\n`);
-      else {
+      const ms = performance.now() - started;
+      if (code === EXIT.ok) {
+        took.push(ms);
+        process.stderr.write(`${number}: done after ${duration(ms)}${left()}\n`);
+      } else {
         unfinished.push(code === EXIT.interrupted ? "interrupted" : "failed");
         const why = code === EXIT.interrupted ? "stopped" : `failed: ${lastLine(log)} (see ${log})`;
         process.stderr.write(`${number}: ${why}\n`);

@@ -35,6 +35,17 @@ test("without room the first column is cut, and the last ones go", () => {
   ]);
 });
 
+test("a first column that must be whole outlasts others, and is cut when it is alone", () => {
+  const rows = [{ setting: "optimizer.learningRate=0.001", mean: "0.5", runs: "3 of 3" }];
+  const columns = [
+    { head: "setting", cell: (row: (typeof rows)[number]) => row.setting, fixed: true, whole: true },
+    { head: "mean", cell: (row: (typeof rows)[number]) => row.mean, fixed: true },
+    { head: "runs", cell: (row: (typeof rows)[number]) => row.runs },
+  ];
+  expect(textTable(columns, rows, 38)[1]).toBe("optimizer.learningRate=0.001  0.5");
+  expect(textTable(columns, rows, 30)[1]).toBe("optimizer.learningRate=…  0.5");
+});
+
 test("control characters of a note are shown, not obeyed", () => {
   const line = textTable(columns, [{ name: "a", step: 1, note: "x\x1b[2J\ny", tag: "" }], 80)[1];
   expect(line).toContain("x␛[2J y");

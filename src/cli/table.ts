@@ -11,6 +11,8 @@ export type Column<Row> = {
   readonly right?: boolean;
   /** Stays, though it is empty or there is no room. */
   readonly fixed?: boolean;
+  /** Of the first column: other columns go before it is cut. */
+  readonly whole?: boolean;
 };
 
 const GAP = "  ";
@@ -25,13 +27,16 @@ export function textTable<Row>(columns: readonly Column<Row>[], rows: readonly R
   const total = () => shown.reduce((sum, { size }) => sum + size, GAP.length * (shown.length - 1));
   const [first] = shown;
   if (first === undefined) return [];
-  const spare = Math.max(MIN_FIRST, first.size - Math.max(0, total() - width));
-  first.size = Math.min(first.size, spare);
+  const cut = () => {
+    first.size = Math.min(first.size, Math.max(MIN_FIRST, first.size - Math.max(0, total() - width)));
+  };
+  if (!first.whole) cut();
   while (total() > width) {
     const last = shown.findLastIndex(({ fixed }, i) => i > 0 && fixed !== true);
     if (last < 0) break;
     shown = shown.filter((_, i) => i !== last);
   }
+  cut();
   // What the columns that went left over is the first one's again.
   first.size = Math.max(first.size, Math.min(longest(first), first.size + width - total()));
   const line = (cells: readonly string[]) =>

@@ -25,7 +25,9 @@ export class Terminal {
     [this.columns, this.rows] = [columns, rows];
     const quoted = words.map((word) => `'${word}'`).join(" ");
     const { NO_COLOR: _, FORCE_COLOR: __, TMUX: ___, ...rest } = process.env;
-    this.#child = spawn("script", ["-qfec", `stty cols ${columns} rows ${rows}; exec ${quoted}`, "/dev/null"], {
+    // noflsh: otherwise an interrupt drops what was written and not yet read, and half a row is left.
+    const size = `stty cols ${columns} rows ${rows} noflsh`;
+    this.#child = spawn("script", ["-qfec", `${size}; exec ${quoted}`, "/dev/null"], {
       cwd,
       env: { ...rest, TERM: "xterm-256color", ...env },
       stdio: ["pipe", "pipe", "inherit"],
@@ -76,11 +78,13 @@ export function screenOf(output: string, columns: number, rows: number): string[
     if (code !== null) {
       const [first = 0, second = 0] = (code[1] ?? "").split(";").map(Number);
       const [n, kind] = [first || 1, code[2]];
-      if (kind === "A") y = Math.max(0, y - n);
+      // After a full row the cursor stands on its last character.
+      const end = Math.min(x, columns - 1);
+      if (kind === "A") [y, x] = [Math.max(0, y - n), end];
       else if (kind === "H") [y, x] = [Math.min(rows, n) - 1, (second || 1) - 1];
-      else if (kind === "K") lines[y] = first === 2 ? [] : (lines[y] as string[]).slice(0, x);
+      else if (kind === "K") lines[y] = first === 2 ? [] : (lines[y] as string[]).slice(0, end);
       else if (kind === "J" && first === 2) lines = lines.map(() => []);
-      else if (kind === "J") lines = lines.map((line, i) => (i < y ? line : i === y ? line.slice(0, x) : []));
+      else if (kind === "J") lines = lines.map((line, i) => (i < y ? line : i === y ? line.slice(0, end) : []));
       else if (piece === "\x1b[?1049h") [kept, lines, y, x] = [lines, lines.map(() => []), 0, 0];
       else if (piece === "\x1b[?1049l") [lines, kept] = [kept ?? lines, undefined];
     } else if (piece === "\r") x = 0;

@@ -10,15 +10,15 @@ type Flags = { rows: number; split: "train" | "val"; out: string; seed: number; 
 
 export function ticketsCommand(): Command {
   return new Command("tickets")
-    .description("write rows that name an environment (and, for validation, fixed seeds)")
+    .description("write tickets: rows that name an environment and, for validation, a seed")
     .argument("<env>", "environment id or path")
     .requiredOption("--rows <n>", "how many rows", wholeNumber("--rows", 1))
     .addOption(
-      new Option("--split <split>", "train rows get their seed from the run")
+      new Option("--split <split>", "`val` rows have fixed seeds; `train` rows get theirs from the run")
         .choices(["train", "val"])
         .makeOptionMandatory(),
     )
-    .requiredOption("--out <file>", "JSON lines to write")
+    .requiredOption("--out <file>", "file to write, JSON lines")
     .option("--seed <n>", "first seed of a validation split", wholeNumber("--seed"), 0)
     .option("--protocol <name>", "protocol of the environment")
     .option("--set <key=value>", "option of the environment (repeat)", collect, [])

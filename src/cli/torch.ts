@@ -12,14 +12,14 @@ type ServeFlags = { host: string; port: string; python?: string };
 
 export function torchCommand(): Command {
   const setup = new Command("setup")
-    .description("make the Python environment of the PyTorch engine, or name one that exists")
+    .description("create the Python environment of the PyTorch engine, or choose an existing one")
     .addOption(new Option("--cuda", "fail unless PyTorch sees a GPU afterwards").conflicts("cpu"))
-    .option("--cpu", "a GPU is not needed (the default)")
-    .option("--python <path>", "use this environment, which has torch and transformers, and make none")
-    .option("--base <python>", "the Python that makes the environment, 3.11 or newer", SYSTEM_PYTHON)
+    .option("--cpu", "do not require a GPU (the default)")
+    .option("--python <path>", "use this Python, which has torch and transformers, instead of creating an environment")
+    .option("--base <python>", "Python to create the environment with, 3.11 or newer", SYSTEM_PYTHON)
     .option(
       "--index-url <url>",
-      "where pip finds the wheels of torch (PyTorch's install page has one for each CUDA and for CPUs)",
+      "pip index for torch (PyTorch's install page lists one for each CUDA version and one for CPUs)",
     )
     .action(async ({ cuda, python, base, indexUrl }: SetupFlags) => {
       const say = (line: string) => process.stderr.write(`${line}\n`);
@@ -35,10 +35,10 @@ export function torchCommand(): Command {
       process.stdout.write(`${describe(install)}\nUse it: saccade train quickstart --engine torch\n`);
     });
   const serve = new Command("serve")
-    .description("run a worker that others attach to with --engine torch@host:port; flags after -- are the worker's")
-    .option("--host <host>", "where to listen; 0.0.0.0 for other machines", "127.0.0.1")
-    .option("--port <port>", "0: any that is free", "8765")
-    .option("--python <path>", "the environment (default: what setup made or was told)")
+    .description("run a worker for `--engine torch@host:port`; flags after -- go to the worker")
+    .option("--host <host>", "address to listen on; 0.0.0.0 for other machines", "127.0.0.1")
+    .option("--port <port>", "port; 0 for any free one", "8765")
+    .option("--python <path>", "Python of the environment (default: the one from setup)")
     .argument("[flags...]", "--device, --dtype, --pack-tokens, --compile, …")
     .action(async (flags: string[], { host, port, python }: ServeFlags) => {
       const key = process.env.SACCADE_TORCH_KEY || randomBytes(24).toString("hex");
@@ -54,7 +54,7 @@ export function torchCommand(): Command {
       const [code] = (await once(child, "close")) as [number | null];
       process.exitCode = code ?? 1;
     });
-  const torch = new Command("torch").description("the PyTorch engine: its environment, and workers");
+  const torch = new Command("torch").description("set up the PyTorch engine and run its workers");
   for (const command of [setup, serve]) torch.addCommand(command.exitOverride());
   return torch;
 }

@@ -1,11 +1,9 @@
 /** `saccade train`: a recipe, from its warm start to its last checkpoint. Interrupted, it saves; called again, it goes on. */
-import { writeFileSync } from "node:fs";
-import { join, relative, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { Command } from "commander";
-import { ConfigError } from "../core/index.ts";
+import { ConfigError, DataError } from "../core/index.ts";
 import { checkEngineConfig, type EngineConfig, nameOfEngine } from "../engine/index.ts";
-import { CheckpointStore, loadEvents, type RunEvent } from "../run/index.ts";
-import { episodeGif } from "../train/film.ts";
+import { CheckpointStore, isRun, loadEvents } from "../run/index.ts";
 import {
   checkRecipe,
   checkSources,
@@ -17,12 +15,16 @@ import {
   train,
   warmStartUpdates,
 } from "../train/index.ts";
-import { collect, EXIT, onInterrupt, parseSettings } from "./common.ts";
+import { collect, EXIT, onInterrupt, parseSettings, sizeOf } from "./common.ts";
 import { ENGINE_FLAG, withEngine } from "./engine.ts";
 import { prepareKernels } from "./kernels.ts";
+import { Kit } from "./kit.ts";
 import { LiveView } from "./live.ts";
+import { wrapText } from "./panel.ts";
 import { endWithParent } from "./parent.ts";
+import { RUNS_FOLDER } from "./runs.ts";
 import { memoryLine, recipeMemory } from "./scale.ts";
+import { printReport } from "./train-report.ts";
 
 type Flags = {
   set: string[];
@@ -33,20 +35,22 @@ type Flags = {
   resume?: boolean;
   new?: boolean;
   dryRun?: boolean;
+  kit?: boolean;
 };
 
 export function trainCommand(): Command {
   return new Command("train")
-    .description("train a model by a recipe")
+    .description("train a model with a recipe")
     .argument("<recipe>", "a name that `saccade recipes` lists, or a file such as ./my-recipe.ts")
     .option("--set <key=value>", "change a field of the recipe (repeat), for example --set steps=50", collect, [])
     .option(...ENGINE_FLAG)
-    .option("--model <name>", "a model folder or a run; with --engine tinker the base model's name at the server")
-    .option("--tokenizer <folder>", "with --engine tinker: a folder with the model's tokenizer files")
+    .option("--model <name>", "model folder or run; with --engine tinker, the base model's name on the server")
+    .option("--tokenizer <folder>", "with --engine tinker: folder with the model's tokenizer files")
     .option("--out <folder>", "run folder (default runs/<name>, and runs/<name>-2 for a changed recipe)")
-    .option("--resume", "only go on with a run that is there, or go further with a finished one")
-    .option("--new", "start a new run, whatever is there")
-    .option("--dry-run", "check the recipe and print it whole, do nothing")
+    .option("--resume", "only continue an existing run, or extend a finished one")
+    .option("--new", "always start a new run")
+    .option("--kit", "check download, memory, sight and drift, and write a report that you can send to us")
+    .option("--dry-run", "check the recipe and print all of it, without training")
     .action(runTrain);
 }
 
@@ -63,7 +67,8 @@ async function runTrain(name: string, flags: Flags): Promise<void> {
     if (memory !== undefined) process.stderr.write(`${memoryLine(memory)}\n`);
     return;
   }
-  await runRecipe(recipe, { ...flags, mode: flags.resume ? "resume" : flags.new ? "new" : "either" });
+  const kit = flags.kit ? await Kit.open(recipe) : undefined;
+  await runRecipe(recipe, { ...flags, kit, mode: flags.resume ? "resume" : flags.new ? "new" : "either" });
 }
 
 /** A server has the weights, and a folder the tokenizer: then `model` of the recipe is that folder. */
@@ -83,12 +88,21 @@ function withModel(settings: Record<string, unknown>, { engine, model, tokenizer
   };
 }
 
+/** A terminal would break the line inside a word. */
+function fitted(text: string): string {
+  return process.stderr.isTTY ? wrapText(text, sizeOf(process.stderr).columns - 1).join("\n") : text;
+}
+
 /** Trains, shows it, and prints what came out. `out`: the run folder, where it is not `runs/<name>`, or `<name>-2` for a changed recipe. */
 export async function runRecipe(
   recipe: Recipe,
-  { out, mode }: { readonly out?: string; readonly mode: "new" | "resume" | "either" },
+  {
+    out,
+    mode,
+    kit,
+  }: { readonly out?: string; readonly mode: "new" | "resume" | "either"; readonly kit?: Kit | undefined },
 ): Promise<void> {
-  const wanted = resolve(out ?? join("runs", recipe.name));
+  const wanted = resolve(out ?? join(RUNS_FOLDER, recipe.name));
   const { folder, what, note } = await chooseRun(recipe, wanted, { mode, named: out !== undefined });
   if (note !== undefined) process.stderr.write(`${note}\n`);
   if (what === "finished") {
@@ -96,40 +110,67 @@ export async function runRecipe(
       `${folder} is finished, and the recipe is the same, so nothing runs. This is what came out. Start anew with --new; go further with --resume --set steps=N.\n`,
     );
     const latest = await new CheckpointStore(folder).latest();
-    return report(folder, latest === undefined ? folder : join(latest.path, "policy"));
+    await kit?.write(folder, true);
+    return printReport(folder, latest === undefined ? folder : join(latest.path, "policy"));
   }
   const before = what === "resume" ? (await loadEvents(folder)).events : [];
   const saved = what === "resume" ? await new CheckpointStore(folder).latest() : undefined;
   const warm = await warmStartUpdates(recipe.warmStart);
-  if (what === "resume") process.stderr.write(`${goesOn(saved, warm, recipe.steps)}\n`);
-  const view = new LiveView({ name: recipe.name, warm, steps: recipe.steps, before });
-  process.stderr.write(`${recipe.name}: ${recipe.expect || "no expected curve is recorded"}\nrun folder: ${folder}\n`);
+  if (what === "resume") process.stderr.write(`${fitted(goesOn(saved, warm, recipe.steps))}\n`);
+  const { name, steps, groups, siblings, warmStart } = recipe;
+  const plan = { warm, warmEpisodes: warmStart?.batch ?? 0, steps, stepEpisodes: groups * siblings };
+  if (recipe.expect) process.stderr.write(`${fitted(`expected: ${recipe.expect}`)}\n`);
+  process.stderr.write(`run folder: ${folder}\n`);
   const abort = new AbortController();
-  let isTraining = false;
+  let stopping: () => void = () => {
+    process.stderr.write("\nStopped before the run began.\n");
+    process.exit(EXIT.interrupted);
+  };
   onInterrupt(() => {
-    if (!isTraining) {
-      process.stderr.write("\nStopped before the run began.\n");
-      process.exit(EXIT.interrupted);
-    }
-    view.stopping();
+    stopping();
     abort.abort();
   });
   await prepareKernels(recipe.engine);
-  isTraining = true;
+  // Only now: its panel redraws itself, and would draw over the line about the compiler.
+  const view = new LiveView({ name, plan, before });
+  stopping = () => view.stopping();
+  let finished = false;
+  // A folder that holds a run already is refused: its report stays.
+  const isTaken = what === "new" && (await isRun(folder));
   const result = await train({
     recipe,
     folder,
     mode: what,
     signal: abort.signal,
-    onEvent: (event) => view.see(event),
+    onEvent: (event) => {
+      view.see(event);
+      const wrong = kit?.see(event);
+      if (wrong !== undefined) {
+        view.stopping();
+        abort.abort();
+      }
+    },
     onPhase: (phase) => view.enter(phase),
-  }).finally(() => view.close());
+  })
+    .then((result) => {
+      finished = result.finished;
+      return result;
+    })
+    .finally(async () => {
+      view.close();
+      if (isTaken) return;
+      // What the run came to, or ended with, counts more than its report.
+      await kit?.write(folder, finished).catch((error: Error) => {
+        process.stderr.write(`The report was not written: ${error.message}\n`);
+      });
+    });
+  if (kit?.wrong !== undefined) throw new DataError(kit.wrong);
   if (!result.finished) {
-    process.stderr.write(`Stopped after ${view.where}. The same command goes on from there.\n`);
+    process.stderr.write(`${fitted(`Stopped after ${view.where}. The same command goes on from there.`)}\n`);
     process.exitCode = EXIT.interrupted;
     return;
   }
-  await report(folder, result.model);
+  await printReport(folder, result.model);
 }
 
 /** In the counts that the panel uses: updates of the warm start, then steps. */
@@ -138,64 +179,4 @@ function goesOn(saved: { readonly step: number } | undefined, warm: number, step
   const { step } = saved;
   if (step < warm) return `The run goes on after update ${step} of ${warm} of the warm start.`;
   return `The run goes on after step ${step - warm} of ${steps}.`;
-}
-
-/** Before and after, beside floor and ceiling, and one episode as an animation. */
-async function report(folder: string, model: string): Promise<void> {
-  const { events } = await loadEvents(folder);
-  const evaluations = events.filter((event) => event.kind === "eval");
-  // One that failed and was made up when the run went on is in the file twice.
-  const first = evaluations.findLast(({ step }) => step === evaluations[0]?.step);
-  const last = evaluations.at(-1);
-  if (first !== undefined && last !== undefined) process.stdout.write(`\n${table(first, last)}\n`);
-  const sights = events.filter((event) => event.kind === "sight").at(-1)?.metrics;
-  if (sights?.["sight/gap"] !== undefined) {
-    const [gap, low, high] = ["sight/gap", "sight/gap_low", "sight/gap_high"].map((name) => sights[name]?.toFixed(3));
-    const [seeing, grey] = ["sight/success", "sight/success_grey"].map((name) => sights[name]?.toFixed(3));
-    const blind = grey === undefined ? "" : `; success ${seeing} with its frames, ${grey} with grey ones`;
-    const interval = low === undefined ? "one episode, so no interval" : `95 % interval ${low} to ${high}`;
-    process.stdout.write(
-      `\nsight: own frames make a reply ${gap} nats likelier than another episode's (${interval})${blind}\n`,
-    );
-  }
-  const film = last && (await episodeGif(folder, last.step));
-  const gif = join(folder, "episode.gif");
-  if (film !== undefined) writeFileSync(gif, film);
-  process.stdout.write(`model: ${model}\n${film ? `episode: ${gif}\n` : ""}`);
-  const run = relative(process.cwd(), folder) || ".";
-  const env = Object.keys(last?.metrics ?? {}).flatMap((name) => /^eval\/success\/(.+)$/.exec(name)?.[1] ?? [])[0];
-  process.stdout.write(
-    [
-      "\nNext:",
-      "  saccade view                      look at the run in a browser",
-      ...(env === undefined ? [] : [`  saccade play ${env} --agent ${run}   watch the model play`]),
-      `  saccade eval ${run}   measure it again`,
-      "",
-    ].join("\n"),
-  );
-}
-
-function table(first: RunEvent, last: RunEvent): string {
-  // A supervised run is evaluated once, at its end.
-  const events = first === last ? [last] : [first, last];
-  const row = (label: string, cell: (event: RunEvent) => string) => `| ${[label, ...events.map(cell)].join(" | ")} |`;
-  const value = (name: string) => (event: RunEvent) => event.metrics[name]?.toFixed(3) ?? "–";
-  const withFailed = (name: string, failed: string) => (event: RunEvent) =>
-    `${value(name)(event)}${event.metrics[failed] ? ` (${event.metrics[failed]} failed)` : ""}`;
-  return [
-    row(
-      `${last.metrics["eval/asked"] ?? ""} held-out episodes`,
-      (event) => `${event === last ? "after" : "before"} (step ${event.step})`,
-    ),
-    row("---", () => "---"),
-    row("asked, played, failed", (event) =>
-      ["asked", "episodes", "failed"].map((name) => event.metrics[`eval/${name}`] ?? "–").join(", "),
-    ),
-    row("success, sampled", value("eval/success")),
-    row("95 % interval", (event) => `${value("eval/success_low")(event)}–${value("eval/success_high")(event)}`),
-    row("success, greedy", withFailed("eval/success_greedy", "eval/failed_greedy")),
-    row("floor: stop at once", withFailed("eval/floor", "eval/floor_failed")),
-    row("floor: random play", withFailed("eval/random", "eval/random_failed")),
-    row("ceiling: oracle", withFailed("eval/ceiling", "eval/ceiling_failed")),
-  ].join("\n");
 }

@@ -23,20 +23,23 @@ const DEFAULT_PORT = 4400;
 
 export function viewCommand(): Command {
   return new Command("view")
-    .description("look at runs in the browser")
+    .description("show runs in the browser")
     .argument("[folder]", "a run folder, or a folder of runs (default: runs, else this folder)")
-    .option("--port <n>", "port, 0 for any free one", wholeNumber("--port"), DEFAULT_PORT)
-    .option("--host <name>", "address to listen on; beyond this machine a key is needed", "127.0.0.1")
-    .option(API_KEY_FLAG, "file with the key to ask for; else SACCADE_API_KEY, else a random one where --host needs it")
-    .option("--allow-host <name>", "a DNS name under which others reach it; needs a key (repeat)", collect, [])
-    .option("--env <file>", "an environment's file that may be played (repeat)", collect, [])
+    .option("--port <n>", "port; 0 for any free one", wholeNumber("--port"), DEFAULT_PORT)
+    .option("--host <name>", "address to listen on; others than this machine need a key", "127.0.0.1")
+    .option(
+      API_KEY_FLAG,
+      "file with the key that browsers must send (default: SACCADE_API_KEY, else a random one if --host needs it)",
+    )
+    .option("--allow-host <name>", "DNS name that browsers may use; needs a key (repeat)", collect, [])
+    .option("--env <file>", "environment file that people may play (repeat)", collect, [])
     .option(
       "--model <name>",
-      "a model that may play, as `saccade eval` takes it: a folder, provider:name, url#name (repeat)",
+      "model that may play: a folder, provider:name or url#name, as for `saccade eval` (repeat)",
       collect,
       [],
     )
-    .option("--read-only", "refuse notes, labels and deleting")
+    .option("--read-only", "refuse all changes: notes, labels, deleting")
     .action(runView);
 }
 

@@ -21,27 +21,27 @@ type Flags = {
 
 export function vllmCommand(): Command {
   const start = new Command("start")
-    .description("start servers for a recipe's sampler; Ctrl-C ends them")
+    .description("start vLLM servers for a recipe's sampler; Ctrl-C stops them")
     .argument("<model>", "a model folder, or a run (its best checkpoint)")
     .option("--python <path>", "Python of the environment with vLLM (default: SACCADE_VLLM_PYTHON, else python3)")
-    .option("--servers <n>", "how many, on ports that follow each other", wholeNumber("--servers", 1), 1)
+    .option("--servers <n>", "number of servers, on consecutive ports", wholeNumber("--servers", 1), 1)
     .option("--port <n>", "first port", wholeNumber("--port", 1), 8000)
-    .option("--host <name>", "address to listen on; the control routes ask for no key", "127.0.0.1")
-    .option("--name <text>", "what requests call the model", "policy")
+    .option("--host <name>", "address to listen on; the control routes require no key", "127.0.0.1")
+    .option("--name <text>", "the model's name in requests", "policy")
     .option(
       "--context-tokens <n>",
-      "longest sequence in tokens (default: the model's)",
+      "longest sequence, in tokens (default: the model's context)",
       wholeNumber("--context-tokens", 1),
     )
-    .option("--images <n>", "most images of a sequence", wholeNumber("--images", 1), 64)
-    .option("--lora-rank <n>", "take adapters up to this rank", wholeNumber("--lora-rank", 1))
-    .option("--render-only", "render without weights: needs no GPU")
-    .option("--sleep", "may give up its GPU memory while a learner on the same GPU works")
-    .option("--transfer", "take weights from the memory of a learner that is torch")
+    .option("--images <n>", "maximum number of images in a sequence", wholeNumber("--images", 1), 64)
+    .option("--lora-rank <n>", "accept adapters up to this rank", wholeNumber("--lora-rank", 1))
+    .option("--render-only", "only render prompts, without weights and GPU")
+    .option("--sleep", "allow servers to free their GPU memory while a learner uses the same GPU")
+    .option("--transfer", "receive weights from the memory of a torch learner")
     .option("--verbose", "show what vLLM prints")
-    .argument("[flags...]", "further flags of vllm serve, after --")
+    .argument("[flags...]", "flags for `vllm serve`, after --")
     .action(runStart);
-  return new Command("vllm").description("vLLM servers that a recipe samples on").addCommand(start.exitOverride());
+  return new Command("vllm").description("run vLLM servers for sampling").addCommand(start.exitOverride());
 }
 
 async function runStart(named: string, more: string[], flags: Flags): Promise<void> {

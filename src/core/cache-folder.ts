@@ -33,7 +33,7 @@ export function cacheFolder(): string {
     }
   }
   throw new ConfigError(
-    `There is no folder to keep compiled files in: ${problems.join("; ")}. Set SACCADE_CACHE to a folder of your own that only you can write to.`,
+    `Saccade found no folder for compiled files: ${problems.join("; ")}. Set SACCADE_CACHE to a folder that only you can write to.`,
   );
 }
 

@@ -6,7 +6,7 @@ import type { Image } from "./image.ts";
 
 /** A processed image: rows of patches in merge-block order. */
 export type Features = {
-  /** Names the content, as `Image.hash` names a picture's. */
+  /** Names the content, as `Image.hash` names an image's. */
   readonly hash: string;
   /** Frames, and patches down and across. */
   readonly grid: readonly [time: number, height: number, width: number];
@@ -14,7 +14,7 @@ export type Features = {
   readonly data: Uint8Array;
 };
 
-/** Ids start..start+length-1 are that picture's placeholders. */
+/** Ids start..start+length-1 are that image's placeholders. */
 export type ImageSpan = {
   readonly start: number;
   readonly length: number;

@@ -1,6 +1,6 @@
 /**
- * The seams: the only doors to a model that can be trained. They speak token ids and images, never text. The trainer is
- * blind to engines and engines are blind to algorithms: an algorithm ends as per-token numbers on a `Datum` plus a `Loss`.
+ * The interfaces of engines: all access to a model that can be trained. They take token ids and images, never text. The trainer knows
+ * nothing about engines, and engines know nothing about algorithms: an algorithm becomes per-token numbers on a `Datum` plus a `Loss`.
  */
 import type { ModelInput } from "../core/model-input.ts";
 import type { ChatModel } from "../model/chat.ts";
@@ -13,18 +13,18 @@ export type SamplingParams = {
   readonly topK?: number;
   readonly topP?: number;
   readonly minP?: number;
-  /** Sampling ends after one of these; it is part of the sample. */
+  /** Sampling ends after one of these ids, which is part of the sample. */
   readonly stopIds?: readonly number[];
   readonly stopStrings?: readonly string[];
-  /** Log-probabilities of the raw (temperature 1, untruncated) distribution too. */
+  /** Also return log-probabilities of the raw distribution (temperature 1, not truncated). */
   readonly rawLogprobs?: boolean;
-  /** Log-probabilities of the prompt's own ids (the first has none: 0). */
+  /** Also return log-probabilities of the prompt's ids (0 for the first, which has none). */
   readonly promptLogprobs?: boolean;
-  /** The k likeliest ids at each position. */
+  /** Also return the k likeliest ids at each position. */
   readonly topLogprobs?: number;
-  /** A grammar that the reply must match, in xgrammar's EBNF; only ids that it allows are drawn. */
+  /** A grammar in xgrammar's EBNF. The reply matches it, because only ids that it allows are drawn. */
   readonly grammar?: string;
-  /** With a grammar: ids of the reply that were drawn before and now end the prompt. */
+  /** With a grammar: ids of the reply that were drawn earlier and are now at the end of the prompt. */
   readonly grammarIds?: readonly number[];
 };
 
@@ -32,39 +32,39 @@ export type StopReason = "stop" | "length";
 
 export type Sample = {
   readonly ids: Int32Array;
-  /** Of the distribution the ids were drawn from. */
+  /** Log-probabilities in the distribution from which the ids were drawn. */
   readonly logprobs: Float32Array;
   readonly stopReason: StopReason;
-  /** The weights that sampled it; the first of them where they were swapped under way. */
+  /** The version of the weights that sampled it; the first one if they changed during the sample. */
   readonly version: number;
-  /** Of each id, where an engine swaps weights in flight. */
+  /** The version for each id, if the engine can change weights during a sample. */
   readonly versions?: Int32Array;
   readonly rawLogprobs?: Float32Array;
   readonly promptLogprobs?: Float32Array;
   readonly topLogprobs?: readonly (readonly TopLogprob[])[];
   /**
-   * With a grammar: 1 where it removed more than `MAX_MASKED` of the probability, or may have. Such an id says little about the policy and carries no
-   * loss. Where it is 0, `logprobs` are those of the distribution without the grammar.
+   * With a grammar: 1 for ids at which it removed (or may have removed) more than `MAX_MASKED` of the probability. Such an id says little about the policy
+   * and carries no loss. For the others, `logprobs` are those of the distribution without the grammar.
    */
   readonly masked?: Uint8Array;
 };
 
-/** A grammar may remove so much of the probability before its mask counts. */
+/** A grammar that removes at most this share of the probability does not count as a mask. */
 export const MAX_MASKED = 0.001;
 
 export type TopLogprob = { readonly id: number; readonly logprob: number };
 
-/** One sequence; every array is aligned to `targets`, which is aligned to `input.ids`: position i predicts targets[i]. */
+/** One sequence. Every array is aligned with `targets`, and `targets` with `input.ids`: position i predicts targets[i]. */
 export type Datum = {
   readonly input: ModelInput;
-  /** The id each position must predict; −1 where nothing is predicted. */
+  /** The id that each position must predict; −1 for none. */
   readonly targets: Int32Array;
-  /** 0 where no loss, may be negative; all normalisation is inside. */
+  /** 0 for positions without loss; may be negative. All normalisation is included. */
   readonly weights: Float32Array;
-  /** Temperature of the sampler: every forward, reference and loss uses log-softmax(logits / temperature) with vision ids masked. */
+  /** The sampler's temperature. Every forward pass, reference and loss uses log-softmax(logits / temperature), with vision ids masked. */
   readonly temperature?: number;
   readonly advantages?: Float32Array;
-  /** The ratio's anchor. */
+  /** The denominator of the policy ratio. */
   readonly oldLogprobs?: Float32Array;
   readonly referenceLogprobs?: Float32Array;
   readonly returns?: Float32Array;
@@ -72,7 +72,7 @@ export type Datum = {
 };
 
 export type Scores = { readonly logprobs: Float32Array };
-/** `logprobs` and `entropy` from a language head, `values` from a value head; 0 where targets are −1. */
+/** A language head gives `logprobs` and `entropy`, a value head `values`; 0 where the target is −1. */
 export type Forward = {
   readonly logprobs?: Float32Array;
   readonly entropy?: Float32Array;
@@ -80,7 +80,7 @@ export type Forward = {
 };
 
 export type KlEstimator = "k1" | "k2" | "k3";
-/** Optional terms any policy loss may carry: KL to the reference and an entropy bonus, weighted per token by |weights|. */
+/** Optional terms of any policy loss: KL to the reference and an entropy bonus, weighted per token by |weights|. */
 export type Regularizers = {
   readonly kl?: { readonly coefficient: number; readonly estimator: KlEstimator };
   readonly entropy?: number;
@@ -88,7 +88,7 @@ export type Regularizers = {
 
 /** Everything about one sequence that a custom loss may use. */
 export type LossContext = { readonly datum: Datum; readonly logprobs: Float32Array };
-/** From log-probabilities to the loss and dL/dlogp. Works on every engine. */
+/** Computes the loss and dL/dlogp from log-probabilities. Works on every engine. */
 export type CustomLoss = (sequences: readonly LossContext[]) => {
   readonly loss: number;
   readonly gradients: readonly Float32Array[];
@@ -115,10 +115,10 @@ export type LossReport = {
   readonly loss: number;
   readonly finite: boolean;
   readonly metrics: Readonly<Record<string, number>>;
-  /** Per datum, the log-probabilities (or values) this forward gave: what drift is measured with. */
+  /** For each datum, the log-probabilities (or values) of this forward pass, to measure drift. */
   readonly outputs: readonly Float32Array[];
-  /** Per datum, hashes of the pictures' pixels as this forward had them, by engines that can tell. */
-  readonly pictures?: readonly (readonly string[])[];
+  /** For each datum, hashes of the pixels that this forward pass used, if the engine reports them. */
+  readonly frameHashes?: readonly (readonly string[])[];
 };
 
 /** Learning rates may differ by part of the model. */
@@ -126,7 +126,7 @@ export type ParameterGroup = "vision" | "merger" | "language" | "embedding" | "h
 export type OptimizerParams = {
   readonly name: "adamw" | "muon";
   readonly learningRate: number;
-  /** Muon: rate of the parameters that are no hidden matrices (they take AdamW). */
+  /** Muon: learning rate of parameters that are not hidden matrices; AdamW updates them. */
   readonly adamLearningRate?: number;
   readonly rates?: Readonly<Partial<Record<ParameterGroup, number>>>;
   readonly beta1?: number;
@@ -134,20 +134,20 @@ export type OptimizerParams = {
   readonly epsilon?: number;
   readonly momentum?: number;
   readonly weightDecay?: number;
-  /** Global norm; 0 or absent: no clipping. */
+  /** Limit of the global gradient norm; 0 or absent: no clipping. */
   readonly maxGradNorm?: number;
 };
 /**
- * `applied` is false when the gradient was not finite: weights and optimizer state are untouched, gradients dropped. The norm is NaN where an engine does
- * not tell it.
+ * `applied` is false if the gradient was not finite: then weights and optimizer state are unchanged, and the gradients are discarded. The norm is NaN if the
+ * engine does not report it.
  */
 export type StepReport = { readonly gradNorm: number; readonly applied: boolean; readonly step: number };
 
-/** All that a recipe can ask of an engine; checked before anything runs. */
+/** Everything that a recipe can require of an engine. It is checked before anything runs. */
 export type Capabilities = {
   readonly critic: boolean;
   readonly lora: boolean;
-  /** Training all weights, not an adapter. */
+  /** Training of all weights, not only of an adapter. */
   readonly fullTuning: boolean;
   /** Sampling and scoring at temperatures other than 1. */
   readonly temperature: boolean;
@@ -155,29 +155,29 @@ export type Capabilities = {
   readonly visionMask: boolean;
   /** Forward passes report the entropy. */
   readonly entropy: boolean;
-  /** Gradients can be dropped without a step. Where they can't, a step is submitted together with its batch. */
+  /** Gradients can be discarded without a step. If not, a step is submitted together with its batch. */
   readonly discard: boolean;
   /** Learning rates may differ by part of the model. */
   readonly groupRates: boolean;
   readonly gradientClipping: boolean;
-  /** Weights can be kept while the optimizer starts anew. */
+  /** The optimizer can be reset while the weights stay. */
   readonly freshOptimizer: boolean;
-  /** Whose weights a learner starts from: the folder's, or a server's, which the folder only has the tokenizer of. */
+  /** Where a learner's first weights come from: the folder, or a server, for which the folder has only the tokenizer. */
   readonly start: "folder" | "server";
-  /** What the learner computes is what the sampler drew with, bit for bit. */
+  /** The learner's log-probabilities equal the sampler's, bit for bit. */
   readonly exactLogprobs: boolean;
   /** Names of losses; `custom` among them means any TypeScript function. */
   readonly losses: readonly string[];
   readonly regularizers: readonly ("kl" | "entropy")[];
   readonly optimizers: readonly OptimizerParams["name"][];
-  /** Samplers keep the weights they were published with, or all change at once. */
+  /** Samplers keep the weights with which they were published (`snapshot`), or all change together (`inPlace`). */
   readonly weights: "snapshot" | "inPlace";
 };
 
 export type LoraSpec = {
   readonly rank: number;
   readonly alpha: number;
-  /** Which linear layers, by the last part of their name; absent: all. */
+  /** The linear layers, by the last part of their name; absent: all. */
   readonly targets?: readonly string[];
 };
 export type LearnerSpec = {
@@ -188,22 +188,22 @@ export type LearnerSpec = {
   readonly seed: number;
 };
 
-/** Tokens by what is paid for: read as a prompt or scored, sampled, learned from. */
+/** Tokens as a server bills them: read in a prompt or scored, sampled, trained. */
 export type Tokens = { readonly prefill: number; readonly sample: number; readonly train: number };
 export interface Bill {
   used(): Tokens;
-  /** In dollars, where prices are known. */
+  /** In dollars, if the prices are known. */
   cost(tokens: Tokens): number | undefined;
 }
 
 export interface Engine {
   readonly capabilities: Capabilities;
-  /** Of engines that are paid for by the token. */
+  /** For engines that bill by the token. */
   readonly bill?: Bill;
   learner(spec: LearnerSpec): Promise<Learner>;
-  /** Of a folder's weights as they are: for evaluation, and the frozen reference. */
+  /** Samples with a folder's weights as they are: for evaluation, and for the frozen reference. */
   sampler(folder: string): Promise<Sampler>;
-  /** How to talk with the model in a folder: our renderer, or a server's. */
+  /** The chat side of the model in a folder: our renderer, or a server's. */
   chat(folder: string): Promise<ChatModel>;
   close(): Promise<void>;
 }
@@ -213,50 +213,50 @@ export type OnToken = (id: number, logprob: number, top?: readonly TopLogprob[])
 export type SampleContext = {
   readonly sequence: string;
   readonly signal?: AbortSignal;
-  /** Called when the prompt's images are encoded, by engines that know. */
+  /** Called when the prompt's images are encoded, if the engine can tell. */
   readonly onSeen?: () => void;
-  /** Called for each id as it is drawn, in order, before the sample is whole; `top` where `topLogprobs` asks for it. */
+  /** Called for each id when it is drawn, in order; `top` is there if `topLogprobs` asks for it. */
   readonly onToken?: OnToken;
 };
 
-/** Weights that wait for the workers of an inference server, and where they are met. */
+/** Weights that are ready for the workers of an inference server, and where to connect for them. */
 export type WeightOffer = {
   readonly port: number;
   readonly backend: string;
   readonly names: readonly string[];
   readonly dtypes: readonly string[];
   readonly shapes: readonly (readonly number[])[];
-  /** Resolves when every taker has everything. */
+  /** Resolves when every receiver has everything. */
   give(): Promise<void>;
 };
 
-/** A snapshot, or a server whose weights are swapped: every sample says the version it was drawn with. */
+/** A snapshot, or a server whose weights change: every sample says with which version it was drawn. */
 export interface Sampler {
   readonly version: number;
-  /** `prompt` must extend what this sequence has seen before (append only), or the cache starts anew. */
+  /** `prompt` should extend what this sequence has seen before (append only); otherwise the cache starts over. */
   sample(prompt: ModelInput, params: SamplingParams, context: SampleContext): Promise<Sample>;
   score(data: readonly Datum[]): Promise<Scores[]>;
   release(sequence: string): void;
-  /** Where an engine can give its weights to so many workers of inference servers, from memory to memory. */
+  /** Offers the weights to this many workers of inference servers, from memory to memory, if the engine can. */
   offer?(takers: number): Promise<WeightOffer>;
   close(): Promise<void>;
 }
 
 export interface Learner {
-  /** These will be learned from soon: an engine that is far away takes their images meanwhile. */
+  /** Announces data that will soon be trained on, so that a remote engine can receive their images meanwhile. */
   ahead?(data: readonly Datum[]): void;
   forward(data: readonly Datum[]): Promise<Forward[]>;
   /** Gradients add up until `step` or `discard`. */
   forwardBackward(data: readonly Datum[], loss: Loss): Promise<LossReport>;
   step(optimizer: OptimizerParams): Promise<StepReport>;
   discard(): void;
-  /** Moments and step count start anew: at a change of phase or of optimizer, whose state would be read as something else. */
+  /** Resets moments and step count, at a change of phase or optimizer: another optimizer's state would be misread. */
   freshOptimizer(): Promise<void>;
-  /** The current weights. They are the next version if they changed since they were last published, else the same one. */
+  /** A sampler with the current weights. Their version goes up by one if they changed since the last call. */
   publish(): Promise<Sampler>;
-  /** Hugging Face or PEFT files, nothing else: others take every file in such a folder for weights. */
+  /** Writes Hugging Face or PEFT files and nothing else: other programs take every file in such a folder for weights. */
   export(folder: string): Promise<void>;
-  /** All that `restore` needs to go on as if nothing had happened: what `export` writes, and beside that folder the rest. */
+  /** Writes all that `restore` needs to continue as if nothing had happened: what `export` writes, and the rest next to that folder. */
   checkpoint(folder: string): Promise<void>;
   restore(folder: string): Promise<void>;
   close(): Promise<void>;

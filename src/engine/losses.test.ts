@@ -241,7 +241,7 @@ describe("bad losses and data", () => {
     ["a value loss that clips at nothing", { name: "value", clip: 0 }, /clip: must be above 0/],
     ["half a KL", { name: "importance-sampling", kl: { coefficient: 1 } }, /kl.estimator/],
     ["a custom loss without its function", { name: "custom" }, /compute: must be a function/],
-    ["a loss that does not exist", { name: "toString" }, /no loss "toString"; there are .*gspo/],
+    ["a loss that does not exist", { name: "toString" }, /no loss "toString"\. The losses are .*gspo/],
   ])("an engine refuses %s", (_, loss, message) => {
     expect(() => checkLoss(loss as Loss)).toThrow(ConfigError);
     expect(() => checkLoss(loss as Loss)).toThrow(message);

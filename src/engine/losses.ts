@@ -48,7 +48,7 @@ export function checkLoss(loss: Loss, head?: "lm" | "value"): void {
   const { name, ...given } = loss;
   const schema = Object.hasOwn(LOSS_SCHEMAS, name) ? LOSS_SCHEMAS[name] : undefined;
   if (schema === undefined) {
-    throw new ConfigError(`There is no loss "${name}"; there are ${Object.keys(LOSS_SCHEMAS).join(", ")}.`);
+    throw new ConfigError(`There is no loss "${name}". The losses are ${Object.keys(LOSS_SCHEMAS).join(", ")}.`);
   }
   const read: OptionBag = readOptions(`Loss "${name}"`, schema, given);
   for (const [key, usual] of Object.entries(read)) {
@@ -191,7 +191,7 @@ export function valueLoss(loss: ValueLoss, datum: LossArrays, values: Numbers): 
 export function lossFunction(loss: PolicyLoss, wholeOf: (datum: Datum) => unknown = (datum) => datum): CustomLoss {
   if ("entropy" in loss && loss.entropy) {
     throw new ConfigError(
-      `Loss "${loss.name}" is sent as a function here, which has no entropy bonus: leave loss.entropy out.`,
+      `Loss "${loss.name}" runs as a function on this engine, without an entropy bonus: leave loss.entropy out.`,
     );
   }
   return (sequences) => {

@@ -41,7 +41,6 @@ describe("engines by name", () => {
   test("a registered engine gets its settings, with defaults, and its address", async () => {
     const seen: unknown[] = [];
     registerEngine("test-engine", {
-      about: "for this test",
       settings: z.strictObject({ depth: z.int().default(3) }),
       attachable: true,
       open(settings, address) {
@@ -58,7 +57,7 @@ describe("engines by name", () => {
     ]);
     expect(() => checkEngineConfig("test-engine@near")).toThrow(/host:port/);
     expect(() =>
-      registerEngine("test-engine", { about: "", settings: z.strictObject({}), open: async () => openEngine() }),
+      registerEngine("test-engine", { settings: z.strictObject({}), open: async () => openEngine() }),
     ).toThrow(/already/);
   });
 });

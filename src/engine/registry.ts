@@ -9,16 +9,14 @@ import { type EngineConfig, engineConfig, nameOfEngine } from "./engine-config.t
 import { NativeEngine } from "./native/engine.ts";
 import { readOptions } from "./options.ts";
 import { tinkerEngine } from "./tinker/engine.ts";
-import { torchEngine } from "./torch/engine.ts";
+import { torchEngine, withoutSamplers } from "./torch/engine.ts";
 import { samplerSettings, VllmEngine } from "./vllm/engine.ts";
 
 export { type EngineConfig, engineConfig, nameOfEngine } from "./engine-config.ts";
 
 export type EngineDefinition<S extends z.ZodObject = z.ZodObject> = {
-  /** What may stand beside the name. */
+  /** The settings that may be given with the name. */
   readonly settings: S;
-  /** One line for `saccade doctor` and errors. */
-  readonly about: string;
   /** It may run elsewhere: `name@host:port`. */
   readonly attachable?: boolean;
   open(settings: z.output<S>, address: string | undefined): Engine | Promise<Engine>;
@@ -28,9 +26,9 @@ const engines = new Map<string, EngineDefinition>();
 
 export function registerEngine<S extends z.ZodObject>(name: string, definition: EngineDefinition<S>): void {
   if (!/^[a-z][a-z0-9-]*$/.test(name)) {
-    throw new ConfigError(`An engine's name is small letters, digits and dashes, got "${name}".`);
+    throw new ConfigError(`An engine's name has only lower-case letters, digits and dashes, got "${name}".`);
   }
-  if (engines.has(name)) throw new ConfigError(`There is an engine "${name}" already; choose another name.`);
+  if (engines.has(name)) throw new ConfigError(`There is already an engine "${name}"; choose another name.`);
   engines.set(name, definition as unknown as EngineDefinition);
 }
 
@@ -57,7 +55,7 @@ function resolveEngine(config: EngineConfig) {
   const address = at < 0 ? undefined : named.slice(at + 1);
   const definition = engines.get(name);
   if (definition === undefined) {
-    throw new ConfigError(`There is no engine "${name}". There are: ${engineNames().join(", ")}.`);
+    throw new ConfigError(`There is no engine "${name}". The engines are ${engineNames().join(", ")}.`);
   }
   if (address !== undefined && definition.attachable !== true) {
     throw new ConfigError(`The engine "${name}" runs in this process: leave @${address} out.`);
@@ -69,7 +67,6 @@ function resolveEngine(config: EngineConfig) {
 }
 
 registerEngine("native", {
-  about: "embedded, on the CPU",
   settings: z.strictObject({ threads: z.int().min(1).optional() }),
   open: ({ threads }) => new NativeEngine(threads === undefined ? {} : { threads }),
 });
@@ -77,7 +74,6 @@ registerEngine("torch", torchEngine);
 registerEngine("tinker", tinkerEngine);
 
 registerEngine("vllm", {
-  about: "learns with another engine, samples on vLLM servers",
   settings: z.strictObject({
     learner: engineConfig.prefault("native").superRefine((learner, context) => {
       try {
@@ -88,5 +84,5 @@ registerEngine("vllm", {
     }),
     sampler: samplerSettings,
   }),
-  open: async ({ learner, sampler }) => VllmEngine.open(await openEngine(learner), sampler),
+  open: async ({ learner, sampler }) => VllmEngine.open(await openEngine(withoutSamplers(learner)), sampler),
 });

@@ -157,7 +157,9 @@ function checkRows<T>(rows: readonly T[], where: string): readonly T[] {
 /** An environment that is all driver. */
 export function drivenEnv(driver: Driver & { close?(): Promise<void> }, label: string): Env {
   const refuse = (): never => {
-    throw new EnvError(`${label} brings its own loop: it is trained and evaluated, and can't be played turn by turn.`);
+    throw new EnvError(
+      `${label} brings its own loop, so it can be trained and evaluated, but not played turn by turn.`,
+    );
   };
   return { reset: refuse, step: refuse, driver, close: () => driver.close?.() };
 }

@@ -40,7 +40,7 @@ const envOptionsShape = {
     .min(1)
     .optional()
     .describe("Maximum number of actions in a reply, where the protocol allows several."),
-  feedback: z.boolean().default(true).describe("Tell the agent what became of its action."),
+  feedback: z.boolean().default(true).describe("Tell the agent what its action did."),
   observation: z.enum(["image", "text"]).default("image").describe("What the agent sees."),
   finalGoal: z.boolean().default(false).describe("Show the solved state in the first message."),
   repeatInstructions: z.boolean().default(false).describe("Repeat the instructions every turn."),
@@ -135,7 +135,7 @@ const SILENT = ["keyword", "think", "tool-call"];
 function checkPaid({ name }: Protocol, { state, transition }: WorldModelPay): void {
   if (!SILENT.includes(name) || (state === 0 && transition === 0)) return;
   throw new ConfigError(
-    `worldModel pays for descriptions, and the protocol "${name}" asks for none: use protocol: { name: "world-model" }, or leave worldModel out.`,
+    `worldModel pays for descriptions, but the protocol "${name}" asks for none: use protocol: { name: "world-model" }, or leave worldModel out.`,
   );
 }
 
@@ -151,7 +151,7 @@ export async function modelOf(definition: WorldDefinition, options: Options): Pr
   const view = viewOf(definition);
   if (view === undefined) {
     throw new ConfigError(
-      `${id} has no facts, so worldModel can't pay for what is said of it: leave worldModel out, or give the world facts() and its definition things.`,
+      `${id} has no facts, so worldModel can't check descriptions: leave worldModel out, or add facts() to the world and things to its definition.`,
     );
   }
   const make = async () => checkedWorld(await create(options), id);

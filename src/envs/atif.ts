@@ -107,7 +107,7 @@ export async function* readAtif(path: string): AsyncGenerator<Demo> {
         .filter((name) => name.endsWith(".json"))
         .sort()
         .map((name) => join(path, name));
-  if (files.length === 0) throw new DataError(`${path}: there is no .json file in it, and a trajectory is one.`);
+  if (files.length === 0) throw new DataError(`${path} has no .json file, so it holds no trajectory.`);
   for (const file of files) yield readTrajectory(file);
 }
 
@@ -124,7 +124,9 @@ export async function readTrajectory(file: string): Promise<Demo> {
   const read = schema.safeParse(given);
   if (!read.success) {
     const [issue] = read.error.issues;
-    throw new DataError(`${file} is no ATIF trajectory: ${issue?.path.join(".") || "the file"}: ${issue?.message}.`);
+    throw new DataError(
+      `${file} is not an ATIF trajectory: ${issue?.path.join(".") || "the file"}: ${issue?.message}.`,
+    );
   }
   const { steps, extra } = read.data;
   const messages: Message[] = [];
@@ -152,7 +154,8 @@ export async function readTrajectory(file: string): Promise<Demo> {
       messages.push({ role: "user", content: [...seen] });
     }
   }
-  if (learn.length === 0) throw new DataError(`${file} has no step of the agent, which is what is learned.`);
+  if (learn.length === 0)
+    throw new DataError(`${file} has no step of the agent, so there is nothing to learn from it.`);
   const { env = "", seed = 0, turns = learn.length, reward = 0, success = true, ...more } = extra ?? {};
   const known = more as Partial<Demo>;
   return { ...known, ...(learn.includes(false) && { learn }), env, seed, turns, reward, success, messages } as Demo;
@@ -177,7 +180,7 @@ async function partsOf(given: Content, file: string, where: string): Promise<Par
   for (const part of given) {
     if (part.type === "text") parts.push(text(part.text ?? ""));
     else if (part.type === "image" && part.source) parts.push(image(await readImage(part.source.path, file, where)));
-    else throw new DataError(`${where} has content of type ${part.type}, and only text and images can be read.`);
+    else throw new DataError(`${where} has content of type ${part.type}, but Saccade reads only text and images.`);
   }
   return parts;
 }
@@ -185,7 +188,7 @@ async function partsOf(given: Content, file: string, where: string): Promise<Par
 async function readImage(path: string, file: string, where: string): Promise<Image> {
   if (/^[a-z]+:\/\//i.test(path)) {
     throw new DataError(
-      `${where} names an image by a web address, and Saccade downloads nothing: store it next to the file.`,
+      `${where} names an image by a web address, but Saccade downloads nothing: store the image next to the file.`,
     );
   }
   if (isAbsolute(path) || path.split(/[/\\]/).includes("..")) {

@@ -1,6 +1,6 @@
 /**
- * How a world becomes known: a definition with validated options, difficulties and defaults. The default export of a
- * user's `.ts` file is one of these.
+ * Definitions of worlds and environments: validated options, difficulties and defaults. A user's `.ts` file has one of these as its
+ * default export.
  */
 import { z } from "zod";
 import { ConfigError } from "../core/errors.ts";
@@ -14,7 +14,7 @@ import type { Things, View } from "./world-model/view.ts";
 
 export type OptionsSchema = z.ZodObject;
 
-/** Options that a difficulty or variant presets; the user's own win over them. */
+/** Options that a difficulty or variant sets. The user's own options override them. */
 export type Preset = Readonly<Record<string, unknown>>;
 
 export type WorldDefinition<S extends OptionsSchema = OptionsSchema> = {
@@ -24,29 +24,29 @@ export type WorldDefinition<S extends OptionsSchema = OptionsSchema> = {
   readonly summary: string;
   /** Every option with its default (a strict zod object). */
   readonly options: S;
-  /** Presets by name; ids are `id/name`, and the first is meant when none is named. Absent: the id stands alone. */
+  /** Presets by name, with the ids `id/name`. The plain id means the first one. Absent: there is only the plain id. */
   readonly difficulties?: Readonly<Record<string, Preset>>;
   /** Presets on top of the difficulty: `variants[variant][difficulty]`; the first is the default. */
   readonly variants?: Readonly<Record<string, Readonly<Record<string, Preset>>>>;
   readonly protocol: string;
-  /** The most actions a reply may hold under protocols that allow several. */
+  /** Maximum number of actions in a reply, for protocols that allow several. */
   readonly maxActions: number;
-  /** What a well-formed turn earns under protocols that pay a bonus. */
+  /** The reward for a well-formed turn, for protocols that pay a bonus. */
   readonly formatBonus: number;
   /** Turn limit, by difficulty or for all. */
   readonly maxTurns: number | Readonly<Record<string, number>>;
-  /** Pays for what replies say, beside what the world pays for what they do. */
+  /** Rewards what replies say, in addition to the world's reward for actions. */
   readonly score?: Scorer;
-  /** The kinds of things that `facts()` speaks of; what the option `worldModel` needs. */
+  /** The kinds of things in `facts()`. The option `worldModel` needs them. */
   readonly things?: Things;
-  /** How they are placed, where that is not by rows and columns seen from `player`; and the symbols of the text board. */
+  /** How their places are given, if not by rows and columns relative to `player`; and the symbols of the text board. */
   readonly view?: Partial<Omit<View, "things">>;
-  /** What must be installed before it can be played, in words: `a browser`. */
+  /** What must be installed to play it, in words: `a browser`. */
   readonly needs?: string;
   create(options: z.output<S>): Awaitable<World>;
 };
 
-/** An environment that is not made of a world and a protocol. */
+/** An environment that is not built from a world and a protocol. */
 export type EnvDefinition<S extends OptionsSchema = OptionsSchema> = {
   readonly kind: "env";
   readonly id: string;
@@ -54,17 +54,17 @@ export type EnvDefinition<S extends OptionsSchema = OptionsSchema> = {
   readonly options: S;
   create(options: z.output<S>): Awaitable<Env>;
   /**
-   * How many episodes there are, where they are rows of data: seed i is row i, from 0. Absent, or undefined: every seed is an episode. A source
-   * `{ records, env }` names its file in the option `data`.
+   * The number of episodes, if they are rows of data: seed i is row i, from 0. Absent or undefined: every seed is an episode. For a source
+   * `{ records, env }`, the option `data` has the file's name.
    */
   rows?(options: z.output<S>): Awaitable<number | undefined>;
-  /** Its environments have a `driver`. They run on the main thread, whatever `workers` says. */
+  /** Its environments have a `driver`, so they run on the main thread, whatever `workers` is set to. */
   readonly drives?: boolean;
-  /** The same definition, its own paths starting at this folder: that of the file it was loaded from, which messages name. */
+  /** The same definition, with its paths relative to this folder: that of the file it was loaded from, which messages name. */
   from?(folder: string, file: string): EnvDefinition;
 };
 
-/** What an author writes; whatever is left out gets a default. */
+/** What an author writes. Fields that are left out get defaults. */
 export type WorldInput<S extends OptionsSchema, A extends Action> = Partial<
   Omit<WorldDefinition<S>, "kind" | "id" | "create">
 > & {
@@ -93,7 +93,7 @@ const ENV_FIELDS = { ...COMMON, rows: true, drives: true, from: true } as const 
   true
 >;
 
-/** Throws unless a definition has an id and no field that nobody reads: a misspelt one would be its default, silently. */
+/** Throws if a definition has no id, or has an unknown field: a misspelt field would silently keep its default. */
 export function checkDefinition(maker: string, input: object, known: readonly string[]): void {
   if (typeof input !== "object" || input === null)
     throw new ConfigError(`${maker}() takes an object; got ${given(input)}.`);

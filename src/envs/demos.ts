@@ -196,8 +196,8 @@ export async function countDemos(file: string, plan: DemoPlan): Promise<number> 
     for (const key of ["env", "seed", "options", "noise"] as const) {
       if (isDeepStrictEqual(JSON.parse(JSON.stringify(wanted[key])), found[key])) continue;
       throw new ConfigError(
-        `${file}:${line} has ${key} ${JSON.stringify(found[key])}, this command plays ${JSON.stringify(wanted[key])}: ` +
-          "go on with the arguments the file was begun with, or choose another --out.",
+        `${file}:${line} has ${key} ${JSON.stringify(found[key])}, but this command plays ${JSON.stringify(wanted[key])}: ` +
+          "use the arguments that the file was started with, or choose another --out.",
       );
     }
     count += 1;
@@ -218,7 +218,7 @@ export async function* readDemos(file: string): AsyncGenerator<Demo> {
       throw error instanceof DataError ? new DataError(`${where}: ${error.message}`, { cause: error }) : error;
     });
     if (!messages.some(({ role }) => role === "assistant")) {
-      throw new DataError(`${where}: a demonstration needs at least one assistant message, which is what is learned.`);
+      throw new DataError(`${where}: a demonstration needs at least one assistant message to learn from.`);
     }
     yield { reward: 0, success: true, turns: 0, env: "", seed: 0, ...row, messages } as Demo;
   }

@@ -54,7 +54,7 @@ export class Exchange {
     this.#hasAsked = true;
     if (early !== undefined) return early;
     if (this.#broken !== undefined) throw this.#broken;
-    if (this.#waiting !== undefined) throw new EnvError(`${this.#url}: one question at a time.`);
+    if (this.#waiting !== undefined) throw new EnvError(`${this.#url}: one request at a time.`);
     const late = setTimeout(() => {
       this.#break(new EnvError(`${this.#url} gave no answer within ${this.#timeoutMs} ms.`));
     }, this.#timeoutMs);
@@ -72,7 +72,7 @@ export class Exchange {
   /** Says a last thing and hangs up. */
   end(last?: string): void {
     if (this.isOpen && last !== undefined) this.#socket.send(last);
-    this.#broken ??= new EnvError("The line is closed: reset first.");
+    this.#broken ??= new EnvError("The connection is closed: call reset first.");
     this.#socket.close();
     this.#waiting?.fail(this.#broken);
   }
@@ -80,7 +80,7 @@ export class Exchange {
   #hear(said: string): void {
     if (this.#waiting !== undefined) this.#waiting.done(said);
     else if (!this.#hasAsked && this.#early === undefined) this.#early = said;
-    else this.#break(new EnvError(`${this.#url} sent a message that nobody asked for: ${said.slice(0, 200)}`));
+    else this.#break(new EnvError(`${this.#url} sent an unexpected message: ${said.slice(0, 200)}`));
   }
 
   #break(error: EnvError): void {

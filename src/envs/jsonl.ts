@@ -45,7 +45,7 @@ function parseLine(text: string, closed: boolean, where: string): JsonObject {
     throw new DataError(
       closed
         ? `${where}: not JSON (${errorMessage(error)}). Each line must hold one JSON object.`
-        : `${where}: the last line is cut off, the file was not written to its end. Write it again, or remove that line.`,
+        : `${where}: the last line is cut off: the file is not complete. Write it again, or remove that line.`,
     );
   }
   if (isJsonObject(value)) return value;

@@ -145,13 +145,13 @@ export class OpenEnvLine {
 
   async #ask(message: JsonObject): Promise<Answer> {
     const exchange = this.#exchange;
-    if (exchange === undefined) throw new EnvError("The line is closed: reset first.");
+    if (exchange === undefined) throw new EnvError("The connection is closed: call reset first.");
     const said = await exchange.ask(JSON.stringify(message));
     try {
       return answerSchema.parse(JSON.parse(said));
     } catch {
       exchange.end();
-      throw new EnvError(`${this.#base}/ws sent something that is no answer: ${said.slice(0, 200)}`);
+      throw new EnvError(`${this.#base}/ws sent something that is not an answer: ${said.slice(0, 200)}`);
     }
   }
 

@@ -85,7 +85,7 @@ async function imageIn(value: Json, name: string, isNamed: boolean): Promise<Ima
   }
   const found = Array.isArray(value) ? fromLists(value, isNamed ? 1 : MIN_SIDE) : undefined;
   if (found === undefined && isNamed && value !== null && Array.isArray(value) && typeof value[0] === "number") {
-    throw new DataError(`The field ${name} was to be an image; it is a list of numbers.`);
+    throw new DataError(`The field ${name} should be an image, but it is a list of numbers.`);
   }
   return found;
 }

@@ -16,17 +16,20 @@ import { serverFields } from "./server-options.ts";
 
 const options = z.strictObject({
   url: z.url({ protocol: /^(https?|wss?)$/ }).describe("Address of the server."),
-  reset: z.record(z.string(), z.json()).default({}).describe("What every reset passes on besides the seed."),
-  instruction: z.string().optional().describe("The task, in words. Default: what the server says of itself."),
+  reset: z
+    .record(z.string(), z.json())
+    .default({})
+    .describe("More arguments for every reset, in addition to the seed."),
+  instruction: z.string().optional().describe("The task, in words. By default the server's own description."),
   maxTurns: z.int().min(1).default(20).describe("Turn limit. Then the episode is truncated."),
   images: z
     .array(z.string())
     .optional()
-    .describe("Fields of the observation that are images. Default: everything that looks like one; [] is none."),
+    .describe("Fields of the observation that are images. By default every field that looks like one; [] for none."),
   form: z
     .enum(TOOL_FORMS)
     .default("qwen")
-    .describe("How tool calls are made known and answered, where actions are calls."),
+    .describe("How the prompt describes tools and how calls are written, if actions are tool calls."),
   ...serverFields,
 });
 type Settings = z.output<typeof options>;

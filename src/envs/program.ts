@@ -29,11 +29,11 @@ export const programFields = {
   oracle: z
     .string()
     .optional()
-    .describe("TypeScript file with `{ oracle, random }`, which answer requests in the model's place: a warm start."),
-  concurrency: z.int().min(1).optional().describe("Most processes at a time. By default as many as episodes."),
-  timeoutMs: z.int().min(1).default(600_000).describe("Most milliseconds for one episode."),
+    .describe("TypeScript file with `{ oracle, random }`, which answer in the model's place, for a warm start."),
+  concurrency: z.int().min(1).optional().describe("Maximum number of processes at a time. By default one per episode."),
+  timeoutMs: z.int().min(1).default(600_000).describe("Time limit of an episode, in milliseconds."),
   folder: z.string().optional().describe("Where the program runs. By default the recipe's folder."),
-  persistent: z.boolean().default(false).describe("A process plays one episode after another."),
+  persistent: z.boolean().default(false).describe("Keep each process, and play one episode after another in it."),
 };
 const settingsSchema = z.strictObject(programFields);
 type Settings = z.output<typeof settingsSchema>;

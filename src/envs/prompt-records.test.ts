@@ -140,7 +140,7 @@ describe("records as Parquet", () => {
 });
 
 describe("promptMessages", () => {
-  test("decodes the pictures of a prompt where they stand", async () => {
+  test("decodes the images of a prompt where they stand", async () => {
     const [, row] = await read(golden("records.parquet"));
     const [system, user] = await promptMessages(row!);
     expect(textOf(system!)).toBe("Answer in one word.");
@@ -149,7 +149,7 @@ describe("promptMessages", () => {
     expect([image!.width, image!.height, ...image!.data.subarray(0, 3)]).toEqual([3, 2, 200, 10, 0]);
   });
 
-  test("a picture that can't be decoded fails there, not when the row is read", async () => {
+  test("an image that can't be decoded fails there, not when the row is read", async () => {
     await expect(promptMessages(parseRecord(record, "row 1"))).rejects.toThrow();
   });
 });

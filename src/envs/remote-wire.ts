@@ -98,20 +98,20 @@ export function packStep(step: Step): Parcel {
 
 /** Messages as they were said; from a server that only knows `obs`, one message of the user. */
 export async function unpackMessages({ data, images }: Parcel): Promise<Message[]> {
-  const picture = async (i: number) => {
+  const readImage = async (i: number) => {
     const png = images[i];
     if (png === undefined)
       throw new DataError(`The answer refers to image ${i} but contains only ${images.length} images.`);
     return decodeImage(png);
   };
   if (data.messages !== undefined) {
-    return fromOpenAI(data.messages, (url) => picture(Number(/^image:(\d+)$/.exec(url)?.[1] ?? -1)));
+    return fromOpenAI(data.messages, (url) => readImage(Number(/^image:(\d+)$/.exec(url)?.[1] ?? -1)));
   }
   if (typeof data.obs !== "string") throw new DataError("The answer has neither messages nor obs, a string.");
   const texts = data.obs.split(MARK);
-  const pictures = await Promise.all(texts.slice(1).map((_, i) => picture(i)));
+  const shown = await Promise.all(texts.slice(1).map((_, i) => readImage(i)));
   const parts = texts.flatMap((words, i) => [
-    ...(i > 0 ? [{ type: "image" as const, image: pictures[i - 1] as (typeof pictures)[number] }] : []),
+    ...(i > 0 ? [{ type: "image" as const, image: shown[i - 1] as (typeof shown)[number] }] : []),
     ...(words === "" ? [] : [text(words)]),
   ]);
   return [user(...parts)];

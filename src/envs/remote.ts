@@ -25,7 +25,7 @@ const options = z.strictObject({
   env: z
     .string()
     .optional()
-    .describe("Which environment of the server. Without it, `config` says so, or the server has only one."),
+    .describe("Environment on the server. Not needed if `config` names it or the server has only one."),
   config: z.record(z.string(), z.json()).default({}).describe("Options of that environment."),
   ...serverFields,
   retries: z.int().min(0).default(8).describe("Number of further attempts."),

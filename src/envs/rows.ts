@@ -35,7 +35,7 @@ async function* readParquet(path: string): AsyncGenerator<Row> {
     throw error;
   });
   const metadata = await parquetMetadataAsync(file).catch((error) => {
-    throw new DataError(`${path} can't be read as Parquet (${errorMessage(error)}). Was it copied to its end?`);
+    throw new DataError(`${path} can't be read as Parquet (${errorMessage(error)}). Is the file complete?`);
   });
   const used = new Set(metadata.row_groups.flatMap((group) => group.columns.map((column) => column.meta_data?.codec)));
   for (const codec of used) {

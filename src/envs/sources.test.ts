@@ -147,7 +147,7 @@ describe("Records", () => {
     expect(await env.reset(1)).toMatchObject([{ content: [{ text: "2+3" }] }]);
   });
 
-  test("of SkyRL's shape are played from Parquet, pictures and all", async () => {
+  test("of SkyRL's shape are played from Parquet, images and all", async () => {
     const env = put(
       "colours.mjs",
       `import { defineTask } from "saccade";
@@ -187,8 +187,8 @@ test.each([
   [{ records: "none.jsonl", env: "frozen_lake" }, "frozen_lake has no rows"],
   [{ tickets: put("empty.jsonl", "\n") }, "has no rows"],
   [{ tickets: put("lost.jsonl", [{ env: "frozen_leak" }]) }, 'lost.jsonl:1: There is no environment "frozen_leak"'],
-  [{ tickets: put("row.jsonl", [{ env: TASK, seed: 3 }]) }, "one of its rows, 0 to 2, and this has 3"],
-  [{ tickets: put("seedless.jsonl", [{ env: TASK }]) }, "this has none"],
+  [{ tickets: put("row.jsonl", [{ env: TASK, seed: 3 }]) }, "one of its rows, 0 to 2, but this row has 3"],
+  [{ tickets: put("seedless.jsonl", [{ env: TASK }]) }, "this row has none"],
 ] as [Source, string][])("%o is refused", async (source, message) => {
   await expect(openSource(source)).rejects.toThrow(message);
 });

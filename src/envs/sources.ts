@@ -104,7 +104,7 @@ async function named(file: string, read: readonly SourceRow[]): Promise<Pick<Ope
     envs.set(key, known);
     if (known.count === undefined || (seed !== undefined && seed < known.count)) continue;
     throw new DataError(
-      `${where}: the seed of ${env} is one of its rows, 0 to ${known.count - 1}, and this has ${seed ?? "none"}.`,
+      `${where}: the seed of ${env} is one of its rows, 0 to ${known.count - 1}, but this row has ${seed ?? "none"}.`,
     );
   }
   return { envs: [...envs.values()].map(({ env, options }) => ({ env, options })), rows };

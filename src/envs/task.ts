@@ -90,7 +90,7 @@ function checkTask<R>(task: TaskInput<R>): void {
   if (task.prompt === undefined)
     throw new ConfigError(`Task "${id}" has no prompt(row), which makes a row's first messages.`);
   if (task.reward === undefined && tools.length === 0 && task.mcp === undefined) {
-    throw new ConfigError(`Task "${id}" has neither reward() nor tools, so nothing could be earned in it.`);
+    throw new ConfigError(`Task "${id}" has neither reward() nor tools, so no reply could earn anything.`);
   }
   if (typeof data !== "string" && !Array.isArray(data)) {
     throw new ConfigError(`Task "${id}": data must be a file's path or a list of rows; got ${given(data)}.`);

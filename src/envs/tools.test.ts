@@ -10,7 +10,7 @@ import { defineTask, type TaskInput } from "./task.ts";
 import { defineTool } from "./tools.ts";
 
 type Row = { readonly secret: number };
-const picture = new Image(4, 4, new Uint8Array(48).fill(9));
+const testImage = new Image(4, 4, new Uint8Array(48).fill(9));
 const guess = defineTool({
   name: "guess",
   description: "Guesses the number.",
@@ -18,7 +18,7 @@ const guess = defineTool({
   run: ({ number }, { row, turn, maxTurns }: { row: Row; turn: number; maxTurns: number }) =>
     number === row.secret ? { say: "Yes.", reward: 1, done: true } : `No, try ${turn} of ${maxTurns}.`,
 });
-const look = defineTool({ name: "look", description: "Shows it.", input: z.object({}), run: () => picture });
+const look = defineTool({ name: "look", description: "Shows it.", input: z.object({}), run: () => testImage });
 const broken = defineTool({
   name: "broken",
   description: "Never works.",
@@ -63,14 +63,14 @@ describe("a reply that calls tools", () => {
     expect(second.info.actions).toEqual([{ name: "guess", payload: { number: 7 } }]);
   });
 
-  test("may show a picture, and several calls are answered in order", async () => {
+  test("may show an image, and several calls are answered in order", async () => {
     const { env } = await task();
     const { observation, terminated } = await env.step(call("look") + call("guess", { number: 1 }));
     expect(terminated).toBe(false);
     expect(observation).toEqual([
       user(
         text("<tool_response>\n"),
-        image(picture),
+        image(testImage),
         text("\n</tool_response>"),
         text("\n"),
         text("<tool_response>\n"),

@@ -147,6 +147,6 @@ function parametersOf(name: string, input: z.ZodObject): JsonObject {
     const { $schema: _, additionalProperties: __, ...schema } = z.toJSONSchema(input, { io: "input" });
     return JSON.parse(JSON.stringify(schema)) as JsonObject;
   } catch (error) {
-    throw new ConfigError(`The input of the tool ${name} can't be told to a model: ${errorMessage(error)}`);
+    throw new ConfigError(`The input of the tool ${name} can't be described to a model: ${errorMessage(error)}`);
   }
 }

@@ -140,7 +140,7 @@ function checkPlan(plan: readonly Action[], actions: readonly ActionSpec[], wher
     if (spec === undefined) {
       const close = closestWord(action.name, names);
       throw new EnvError(
-        `${where}[${i}] names the action "${action.name}", which there is not${close === undefined ? "" : `; did you mean "${close}"?`} The actions are ${names.join(", ")}.`,
+        `${where}[${i}] names the action "${action.name}", which does not exist${close === undefined ? "" : `; did you mean "${close}"?`} The actions are ${names.join(", ")}.`,
       );
     }
     const accepted = acceptAction(spec, action.payload);

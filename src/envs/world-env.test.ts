@@ -30,6 +30,15 @@ async function play(env: WorldEnv, seed: number, spoil: (turn: number) => string
 const paid = ({ rewards }: { rewards: readonly RewardPart[] }) => sumRewards(rewards);
 const total = (steps: { rewards: readonly RewardPart[] }[]) => steps.reduce((sum, step) => sum + paid(step), 0);
 
+test("what an episode ends with is not drawn where nobody looks at it; what it earns is the same", async () => {
+  const [seen, unseen] = [await makeWorldEnv("maze_2d/easy"), await makeWorldEnv("maze_2d/easy")];
+  unseen.seesEnd = false;
+  const [all, less] = [await play(seen, 0), await play(unseen, 0)];
+  expect(less.slice(0, -1)).toEqual(all.slice(0, -1));
+  expect(less.at(-1)).toEqual({ ...all.at(-1), observation: [] });
+  expect(all.at(-1)?.observation).toHaveLength(1);
+});
+
 describe("rewards", () => {
   test("without format reward the task's reward is paid when it is earned", async () => {
     const steps = await play(await makeWorldEnv("maze_2d/easy"), 0);
@@ -210,7 +219,7 @@ describe("slow worlds", () => {
 });
 
 describe("messages", () => {
-  test("the first message holds the instruction and the picture, later ones what became of the action", async () => {
+  test("the first message holds the instruction and the image, later ones what became of the action", async () => {
     const env = await makeWorldEnv("maze_2d/easy");
     const [first] = await env.reset(0);
     expect(textOf(first!)).toContain("('move', 0)");
@@ -230,7 +239,7 @@ describe("messages", () => {
     expect(textOf((await env.step(WRONG)).observation[0]!)).toMatch(/action/i);
   });
 
-  test("text observations hold no picture", async () => {
+  test("text observations hold no image", async () => {
     const env = await makeWorldEnv("maze_2d/easy", { observation: "text" });
     const [first] = await env.reset(0);
     expect(imagesOf(first!)).toHaveLength(0);
@@ -248,7 +257,7 @@ describe("messages", () => {
     expect(imagesOf(steps.at(-1)!.observation[0]!)[0]!.hash).toBe(imagesOf(first!)[1]!.hash);
   });
 
-  test("repeated instructions come every turn, brief ones are short, pictures shrink on request", async () => {
+  test("repeated instructions come every turn, brief ones are short, images shrink on request", async () => {
     const env = await makeWorldEnv("maze_2d/hard", {
       repeatInstructions: true,
       prompt: "brief",
@@ -262,7 +271,7 @@ describe("messages", () => {
     expect(textOf(observation[0]!)).toContain(textOf(first!));
   });
 
-  test("frameMultiple extends every picture to whole tokens, blind or not", async () => {
+  test("frameMultiple extends every image to whole tokens, blind or not", async () => {
     for (const blindfold of [false, true]) {
       const [first] = await (await makeWorldEnv("maze_2d/easy", { frameMultiple: 32, blindfold })).reset(0);
       expect(imagesOf(first!)[0]).toMatchObject({ width: 256, height: 256 });

@@ -1,6 +1,6 @@
 /**
- * Env = World + Protocol + limits. This is the one place where an image becomes a message and a reply becomes actions:
- * it writes the first prompt, counts turns, pays task, format and what a scorer adds, and words what the agent is told next.
+ * Env = World + Protocol + limits. Only here do images become messages and replies become actions: `WorldEnv` writes the first
+ * prompt, counts turns, pays for task, format and descriptions, and writes the next message to the agent.
  */
 import { EnvError } from "../core/errors.ts";
 import { Image, isImage } from "../core/image.ts";
@@ -18,8 +18,8 @@ import { describePlaces, formInstruction } from "./world-model/speak.ts";
 import { placedOf, type View } from "./world-model/view.ts";
 
 /**
- * Pays for what a reply says (its sections, with their places) beside what its actions earn. It is asked twice a turn, `before` the actions are
- * played and `after`, since what a reply describes is the one state and what it predicts the other.
+ * Rewards what a reply says (in its sections), in addition to its actions. It is called twice per turn, `before` the actions are played and `after`,
+ * because a reply describes the first state and predicts the second.
  */
 export type Scorer = (turn: {
   readonly when: "before" | "after";
@@ -30,40 +30,42 @@ export type Scorer = (turn: {
 
 export type WorldEnvOptions = {
   readonly maxTurns: number;
-  /** Tell the agent what became of its action. A reply that could not be read is always answered. */
+  /** Tell the agent what its action did. A reply that could not be read always gets an answer. */
   readonly feedback: boolean;
   readonly observation: ObservationMode;
   /** Show an image of the solved state in the first message. */
   readonly finalGoal: boolean;
-  /** Say the instructions again in every turn. */
+  /** Repeat the instructions in every turn. */
   readonly repeatInstructions: boolean;
   readonly prompt: PromptStyle;
   readonly formatReward: FormatReward;
-  /** Show grey instead of every image: what can be done blind. A control, never a setting to train with. */
+  /** Show grey instead of every image, to measure what can be done blind. A control; never train with it. */
   readonly blindfold: boolean;
   /** Shrink images so that their long side has at most this many pixels. */
   readonly maxLongSide?: number;
   /** Extend images, to the right and below, to a multiple of this many pixels. */
   readonly frameMultiple?: number;
   readonly score?: Scorer;
-  /** What can be said of the world. */
+  /** How descriptions of the world are written and read. */
   readonly view?: View;
 };
 
 type Random = { integers(low: number, high: number): number; random(): number };
 
-/** So much of its way an oracle says in a `justification`. */
+/** How many steps of its plan an oracle names in a `justification`. */
 const STEPS_SAID = 4;
 
 export class WorldEnv implements Env {
   readonly world: World;
   readonly protocol: Protocol;
   readonly options: WorldEnvOptions;
+  /** Whether the last step has an observation. Demonstrations do without: no model learns from it, and drawing a page takes longer than playing it. */
+  seesEnd = true;
   #seed = 0;
   #turn = 0;
   #wellFormedTurns = 0;
   #phase: "new" | "playing" | "over" = "new";
-  /** How much of the frame the world drew; the rest was added to fill whole tokens. */
+  /** The share of the frame's width and height that the world drew; the rest was added to fill whole tokens. */
   #extent: readonly [number, number] = [1, 1];
 
   constructor(world: World, protocol: Protocol, options: WorldEnvOptions) {
@@ -127,7 +129,7 @@ export class WorldEnv implements Env {
     said.push(...((await score?.({ when: "after", reply, parsed, world: this.world })) ?? []));
     const told = feedback.join(" ");
     return {
-      observation: [await this.#observationMessage(told, played)],
+      observation: this.#phase === "over" && !this.seesEnd ? [] : [await this.#observationMessage(told, played)],
       rewards: [...this.#rewards(taskReward, parsed, played), ...said],
       terminated,
       truncated,
@@ -148,7 +150,7 @@ export class WorldEnv implements Env {
     };
   }
 
-  /** What an episode that is cut short is still owed; nothing can be played after it. */
+  /** Ends the episode early and returns the rewards that are still due. */
   truncate(): RewardPart[] {
     if (this.#phase !== "playing") return [];
     this.#phase = "over";
@@ -159,7 +161,7 @@ export class WorldEnv implements Env {
     await this.world.close?.();
   }
 
-  /** The reply of an agent that knows the answer: as much of the world's plan as one turn may hold. */
+  /** The oracle's reply: as much of the world's plan as fits into one turn. */
   async oracleReply(): Promise<string> {
     const reply = await this.builtinReply("oracle");
     if (reply === undefined) throw new EnvError("This world has no oracle: it does not implement solve().");
@@ -167,12 +169,12 @@ export class WorldEnv implements Env {
     return reply;
   }
 
-  /** The reply of an agent that plays any action at random. */
+  /** A reply with a random action. */
   randomReply(random: Random): string {
     return this.protocol.print([sampleAction(this.world.actions, random)], this.world.actions);
   }
 
-  /** A slip of the hand: any action at random but those that end the episode. */
+  /** A reply with a random action that does not end the episode. */
   noisyReply(random: Random): string {
     return this.protocol.print([this.#slip(random)], this.world.actions);
   }
@@ -187,7 +189,7 @@ export class WorldEnv implements Env {
     return sampleAction(lasting, random);
   }
 
-  /** Actions as a reply that says truly what is seen, which way leads on and what will be, where the protocol asks for it and the world knows. */
+  /** Actions as a reply. If the protocol asks for it and the world knows it, the reply truly describes the state, the plan and the next state. */
   async #reply(actions: readonly Action[]): Promise<string> {
     const { world, protocol } = this;
     const sections: Record<string, string> = {};
@@ -210,7 +212,7 @@ export class WorldEnv implements Env {
     return protocol.print(actions, world.actions, sections);
   }
 
-  /** `stop` says `stop` where there is such an action and nothing where there is none. */
+  /** The agent `stop` plays the action `stop` if there is one; otherwise its reply is empty. */
   async builtinReply(agent: BuiltinAgent, seed = 0): Promise<string | null | undefined> {
     const { world, protocol } = this;
     switch (agent) {
@@ -230,7 +232,7 @@ export class WorldEnv implements Env {
     }
   }
 
-  /** The exact episode, as JSON. */
+  /** The exact state of the episode, as JSON. */
   async save(): Promise<Json> {
     const world = await this.world.save?.();
     if (world === undefined) throw new EnvError("This world can't be saved: it does not implement save().");
@@ -243,7 +245,7 @@ export class WorldEnv implements Env {
     };
   }
 
-  /** Takes an episode up where `save` left it. */
+  /** Continues an episode from a saved state. */
   async load(state: Json): Promise<void> {
     if (!isJsonObject(state) || state.world === undefined) throw new EnvError("A saved episode has a `world` field.");
     if (this.world.load === undefined) throw new EnvError("This world can't be loaded: it does not implement load().");
@@ -269,7 +271,7 @@ export class WorldEnv implements Env {
     }
   }
 
-  /** What is paid once, when the episode is over. */
+  /** The rewards that are paid once, at the end of the episode. */
   #closing(): RewardPart[] {
     const rule = this.options.formatReward;
     if (rule.kind !== "mixture" || this.#turn === 0) return [];
@@ -323,7 +325,7 @@ export class WorldEnv implements Env {
 
   #inWords(action: Action): string {
     const spec = this.world.actions.find((candidate) => candidate.name === action.name);
-    // A document is in the reply already; here its name will do.
+    // A document is already in the reply; here its name is enough.
     const isDocument = spec?.arg.type === "text" && spec.arg.opening !== undefined;
     return spec === undefined || isDocument ? action.name : actionText(action, spec);
   }
@@ -344,7 +346,7 @@ export class WorldEnv implements Env {
     });
   }
 
-  /** Plays the oracle's plan to its end on this very world, looks, and puts the world back. */
+  /** Plays the oracle's whole plan in this world, observes the result, and restores the world. */
   async #goalParts(): Promise<Part[]> {
     const { world } = this;
     if (world.solve === undefined || world.save === undefined || world.load === undefined) {
@@ -369,12 +371,12 @@ export class WorldEnv implements Env {
   }
 }
 
-/** Nothing to see, of the same size. */
+/** A grey image of the same size. */
 export function grey({ width, height }: Image): Image {
   return new Image(width, height, new Uint8Array(width * height * 3).fill(128));
 }
 
-/** A mark on the world's picture, as a mark on the frame that holds it. */
+/** A mark on the world's image, converted to the frame that contains it. */
 function onFrame(mark: Mark, [across, down]: readonly [number, number]): Mark {
   const { x, y, to, box } = mark;
   return {

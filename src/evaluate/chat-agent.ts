@@ -132,7 +132,7 @@ export class ChatClient {
     this.#answered = true;
     // Valid JSON, but no answer: Google's schema has nothing that must be there.
     if (said === "" && result.rawFinishReason === undefined && result.finishReason === "other") {
-      throw new ModelError("the answer holds neither text nor a reason for having none");
+      throw new ModelError("the answer has neither text nor a reason for its end");
     }
     const { inputTokens, outputTokens, inputTokenDetails, outputTokenDetails } = result.usage;
     usage.inputTokens += inputTokens ?? 0;

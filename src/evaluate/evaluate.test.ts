@@ -1,4 +1,4 @@
-/** Evaluations end to end: over HTTP in each provider's wire format, with failures injected, interrupted, resumed; and over the embedded engine. */
+/** Evaluations end to end: over HTTP in each provider's wire format, with failures injected, interrupted, resumed; and over the native engine. */
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -117,7 +117,7 @@ async function lines(folder = join(root, "out")): Promise<EpisodeResult[]> {
 }
 
 describe.each(WIRES)("In the wire format of %s", (wire) => {
-  test("the numbers are those of the replies, and pictures arrive as the very PNG of the frame", async () => {
+  test("the numbers are those of the replies, and images arrive as the very PNG of the frame", async () => {
     const lost = new Set(SEEDS.slice(0, 3));
     server.script = (asked) =>
       lost.has(seedOf(asked))
@@ -499,7 +499,7 @@ describe("History and observations", () => {
     expect(last.map(({ text }) => Number(/Turn (\d)/.exec(text)?.[1]))).toEqual([1, 7, 8, 9]);
   });
 
-  test("text observations send no picture, a goal picture adds one", async () => {
+  test("text observations send no image, a goal image adds one", async () => {
     server.script = () => ({ text: "hm" });
     await evaluateModel(settings("server", { seeds: [200], options: { ...OPTIONS, observation: "text" } }));
     expect(server.asked.every(({ turns }) => turns.every(({ images }) => images.length === 0))).toBe(true);
@@ -517,7 +517,7 @@ describe("History and observations", () => {
 });
 
 describe("Presets", () => {
-  test("visgym: 20 turns for easy and 30 for hard, pictures of at most 336 pixels, a mean for each", async () => {
+  test("visgym: 20 turns for easy and 30 for hard, images of at most 336 pixels, a mean for each", async () => {
     const sides: number[] = [];
     server.script = (asked) => {
       for (const { images } of asked.turns)
@@ -614,7 +614,7 @@ describe("A model folder", () => {
   test.each([
     ["whole history", {}],
     ["a window", { history: 1 }],
-  ])("%s: plays over the embedded engine exactly as a token agent does", async (_, more) => {
+  ])("%s: plays over the native engine exactly as a token agent does", async (_, more) => {
     const options = { prompt: "brief", protocol: "keyword", cellSize: 16, maxTurns: 4 } as const;
     const seeds = [3, 4, 5, 6];
     const { report, folder } = await evaluateModel({
@@ -680,7 +680,6 @@ describe("A model folder", () => {
   test("played by another engine it is another evaluation", async () => {
     registerEngine("another", {
       settings: z.strictObject({}),
-      about: "ours",
       open: () => new NativeEngine({ threads: 1 }),
     });
     const identity = async (engine: EngineConfig) => {

@@ -233,7 +233,7 @@ async function openFolder({ options, model, setting, plans, jobs }: Session): Pr
     frames: { maxBytes: FRAME_BYTES },
   });
   // Not `begin`, which would discard the episodes of a run without checkpoints.
-  if (run.resumed) run.log("note", 0, {}, { message: "The evaluation goes on." });
+  if (run.resumed) run.log("note", 0, {}, { message: "The evaluation continues." });
   else run.log("start", 0, {});
   return run;
 }

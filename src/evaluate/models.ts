@@ -1,5 +1,5 @@
 /**
- * From a name to a model that can play: a folder or a run (the embedded engine), one that comes with Saccade, `provider:name`, `url#name` for any OpenAI-compatible server, or
+ * From a name to a model that can play: a folder or a run (the native engine), one that comes with Saccade, `provider:name`, `url#name` for any OpenAI-compatible server, or
  * `agent:name` for one that a world brings along.
  * Each has an identity, what tells it from every other model, and resolved sampling settings; results are kept under both. A folder's
  * identity is the content of its files, so a checkpoint that was trained on is another model.
@@ -50,7 +50,7 @@ export type ModelOptions = Sampling &
     readonly environment?: Readonly<Record<string, string | undefined>>;
     /** The model acts through its provider's computer tool; the environment speaks `computer_use`. */
     readonly computerUse?: boolean;
-    /** Who runs a folder; default: the embedded engine. */
+    /** Who runs a folder; default: the native engine. */
     readonly engine?: EngineConfig;
   };
 
@@ -148,8 +148,8 @@ type Hosted = Pick<ChatOptions, "model" | "providerOptions"> & { readonly identi
 
 function serverModel({ url, name }: { url: string; name: string }, options: ModelOptions): Hosted {
   const { keyVariable, baseUrl, environment = process.env } = options;
-  if (baseUrl !== undefined) throw new ConfigError("url#name has its address already: leave --base-url out.");
-  if (options.computerUse) throw new ConfigError("--computer-use is for openai:name, whose tool it is.");
+  if (baseUrl !== undefined) throw new ConfigError("url#name already has an address: leave --base-url out.");
+  if (options.computerUse) throw new ConfigError("--computer-use works only with openai:name.");
   const apiKey = keyVariable === undefined ? undefined : environment[keyVariable];
   if (keyVariable !== undefined && !apiKey)
     throw new ConfigError(`Put the server's key into ${keyVariable}, or leave --key-variable out.`);

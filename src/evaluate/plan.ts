@@ -70,7 +70,7 @@ export async function planEnvs(
   sources.push(...(options.sources ?? []));
   if (sources.length === 0) {
     throw new ConfigError(
-      "Nothing to play: name an environment (--env maze_2d/easy), a file of episodes or a preset. Only a model that was trained here knows what it plays.",
+      "Nothing to play: name an environment (--env maze_2d/easy), a file of episodes or a preset. Only a model that Saccade trained remembers its environments.",
     );
   }
   const opened: OpenSource[] = [];

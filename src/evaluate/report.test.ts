@@ -51,12 +51,12 @@ describe("Presets", () => {
         const env = await makeWorldEnv(id, preset.options(id));
         const [seed] = preset.seeds(id);
         const messages = await env.reset(seed as number);
-        const pictures = messages.flatMap(({ content }) =>
+        const shownImages = messages.flatMap(({ content }) =>
           content.flatMap((part) => (part.type === "image" ? [part.image] : [])),
         );
-        expect(pictures.length, id).toBeGreaterThan(0);
+        expect(shownImages.length, id).toBeGreaterThan(0);
         if (name === "visgym") {
-          const sides = pictures.map(({ width, height }) => Math.max(width, height));
+          const sides = shownImages.map(({ width, height }) => Math.max(width, height));
           expect(Math.max(...sides), id).toBeLessThanOrEqual(336);
         }
         expect((await env.step(await env.oracleReply())).info.valid, id).toBe(true);

@@ -1,5 +1,5 @@
 /**
- * What an episode cost: requests, retries and tokens, as the provider (or the embedded engine) counts them. Attempts that failed for our
+ * What an episode cost: requests, retries and tokens, as the provider (or the native engine) counts them. Attempts that failed for our
  * reasons cost too, so every attempt has its own count and the report adds them all up. Prices are the caller's: they change, so none
  * is written down here.
  */

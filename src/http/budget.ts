@@ -68,7 +68,7 @@ export class Budget {
         this.#admit();
       };
       const abort = () => giveUp(signal?.reason);
-      const full = () => giveUp(new HttpError(503, "Too much is under way; try again later.", { "Retry-After": "1" }));
+      const full = () => giveUp(new HttpError(503, "The server is busy; try again later.", { "Retry-After": "1" }));
       const timer = this.#waitMs === undefined ? undefined : setTimeout(full, this.#waitMs).unref();
       this.#queue.push(waiting);
       signal?.addEventListener("abort", abort, { once: true });

@@ -46,7 +46,7 @@ export class Guard {
 
   constructor({ host, key, names = [] }: GuardOptions) {
     if (!isLoopback(host) && key === undefined) {
-      throw new ConfigError(`Others can reach ${host}: give a key (${KEY_SOURCES}), or use 127.0.0.1.`);
+      throw new ConfigError(`Other machines can reach ${host}: give a key (${KEY_SOURCES}), or use 127.0.0.1.`);
     }
     if (names.length > 0 && key === undefined) {
       throw new ConfigError(`Others can reach ${names.join(", ")} (--allow-host): give a key (${KEY_SOURCES}).`);
@@ -71,7 +71,7 @@ export class Guard {
     if (host === null || !this.#isOurName(nameOf(host))) {
       throw new HttpError(
         403,
-        "This server is not reached under that name: use the address it printed, or start it with --allow-host NAME.",
+        "This server does not answer to that host name: use the address it printed, or start it with --allow-host NAME.",
       );
     }
     const origin = headers.get("origin");

@@ -133,7 +133,7 @@ function toRequest(
 
 function plainRequest(incoming: IncomingMessage, signal = new AbortController().signal): HttpRequest {
   const { method = "GET", url = "", headers } = incoming;
-  if (!isPlainTarget(url)) throw new HttpError(400, "This is no address of this server.");
+  if (!isPlainTarget(url)) throw new HttpError(400, "This is not an address of this server.");
   const get = (name: string) => {
     const value = headers[name.toLowerCase()] ?? null;
     return Array.isArray(value) ? value.join(", ") : value;
@@ -170,11 +170,11 @@ function refused(error: NodeJS.ErrnoException, host: string, port: number): Erro
     case "EADDRINUSE":
       return new ConfigError(`Port ${port} is taken; choose another with --port, or 0 for any.`);
     case "EACCES":
-      return new ConfigError(`You have no right to listen on port ${port}; choose one above 1023 with --port.`);
+      return new ConfigError(`You may not listen on port ${port}; choose one above 1023 with --port.`);
     case "ENOTFOUND":
     case "EAI_AGAIN":
     case "EADDRNOTAVAIL":
-      return new ConfigError(`${host} is no address of this machine; choose another with --host.`);
+      return new ConfigError(`${host} is not an address of this machine; choose another with --host.`);
     default:
       return error;
   }

@@ -64,7 +64,7 @@ export class Uploads {
         timer.refresh();
         size += value.length;
         if (size > most) {
-          throw new HttpError(413, `A request without Content-Length has at most ${most} bytes: say its length.`);
+          throw new HttpError(413, `A request without Content-Length has at most ${most} bytes: send its length.`);
         }
         yield value;
       }

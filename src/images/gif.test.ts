@@ -63,7 +63,7 @@ function unpack(bytes: number[], bits: number): number[] {
   }
 }
 
-function picture(width: number, height: number, colors: number): Image {
+function testImage(width: number, height: number, colors: number): Image {
   let state = 1;
   const data = new Uint8Array(width * height * 3);
   for (let i = 0; i < width * height; i++) {
@@ -76,7 +76,7 @@ function picture(width: number, height: number, colors: number): Image {
 
 describe("encodeGif", () => {
   test.each([1, 2, 3, 4, 5, 16, 17, 128, 129, 256])("keeps %i colours exactly", (colors) => {
-    const image = picture(61, 47, colors);
+    const image = testImage(61, 47, colors);
     const { width, height, frames } = readGif(encodeGif([image]));
     expect([width, height, frames.length]).toEqual([61, 47, 1]);
     expect(frames[0]!.rgb).toEqual([...image.data]);
@@ -84,11 +84,11 @@ describe("encodeGif", () => {
 
   test("survives the LZW table filling up many times, at every length near it", () => {
     for (const width of [1, 2, 5000, 5001, 30000]) {
-      const image = picture(width, 1, 256);
+      const image = testImage(width, 1, 256);
       expect(readGif(encodeGif([image])).frames[0]!.rgb).toEqual([...image.data]);
     }
     for (let width = 1; width < 80; width++) {
-      const image = picture(width, 1, 3);
+      const image = testImage(width, 1, 3);
       expect(readGif(encodeGif([image])).frames[0]!.rgb).toEqual([...image.data]);
     }
   });
@@ -115,7 +115,7 @@ describe("encodeGif", () => {
   });
 
   test("writes delays in hundredths of a second and loops unless told not to", () => {
-    const frames = [picture(2, 2, 2), picture(2, 2, 3)];
+    const frames = [testImage(2, 2, 2), testImage(2, 2, 3)];
     const gif = readGif(encodeGif(frames, { delayMs: [40, 1000] }));
     expect(gif.frames.map((frame) => frame.delay)).toEqual([4, 100]);
     expect(gif.loops).toBe(true);
@@ -127,8 +127,8 @@ describe("encodeGif", () => {
 
   test("refuses no frames, delays that do not match, and delays that can't be", () => {
     expect(() => encodeGif([])).toThrow(ConfigError);
-    expect(() => encodeGif([picture(1, 1, 1)], { delayMs: [1, 2] })).toThrow(/one for each of the 1 frames/);
-    expect(() => encodeGif([picture(1, 1, 1)], { delayMs: -100 })).toThrow(ConfigError);
-    expect(() => encodeGif([picture(1, 1, 1)], { delayMs: Number.NaN })).toThrow(ConfigError);
+    expect(() => encodeGif([testImage(1, 1, 1)], { delayMs: [1, 2] })).toThrow(/one for each of the 1 frames/);
+    expect(() => encodeGif([testImage(1, 1, 1)], { delayMs: -100 })).toThrow(ConfigError);
+    expect(() => encodeGif([testImage(1, 1, 1)], { delayMs: Number.NaN })).toThrow(ConfigError);
   });
 });

@@ -46,7 +46,7 @@ describe("decodeJpeg", () => {
     }
   });
 
-  test("never ends in anything but a picture or an ImageError when a byte is wrong", async () => {
+  test("never ends in anything but an image or an ImageError when a byte is wrong", async () => {
     const good = bytes(GREY);
     for (let at = 0; at < good.length; at += 9) {
       const bad = good.slice();

@@ -6,12 +6,12 @@ import { assistant, image, imagesOf, text, user } from "../core/message.ts";
 import { fromOpenAI, toOpenAI } from "./openai.ts";
 import { encodePng } from "./png.ts";
 
-const uri = (picture: Image) => `data:image/png;base64,${Buffer.from(encodePng(picture)).toString("base64")}`;
+const uri = (testImage: Image) => `data:image/png;base64,${Buffer.from(encodePng(testImage)).toString("base64")}`;
 const dot = new Image(1, 1, Uint8Array.of(9, 8, 7));
 
 /** JSON as it arrives: `-0` has no JSON form. */
 const json = fc.jsonValue({ maxDepth: 2 }).map((value) => JSON.parse(JSON.stringify(value)));
-const picture = fc
+const testImage = fc
   .tuple(fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 4 }))
   .chain(([width, height]) =>
     fc
@@ -33,7 +33,7 @@ function record(required: Record<string, fc.Arbitrary<unknown>>, optional: Recor
 const textPart = record({ type: fc.constant("text"), text: fc.string() });
 const imagePart = record({
   type: fc.constant("image_url"),
-  image_url: record({ url: picture.map(uri) }, { detail: fc.constantFrom("low", "high", "auto") }),
+  image_url: record({ url: testImage.map(uri) }, { detail: fc.constantFrom("low", "high", "auto") }),
 });
 const toolCall = record({
   id: fc.string(),
@@ -62,11 +62,11 @@ describe("toOpenAI and fromOpenAI", () => {
 
   test("reading what was written gives the same pixels, in order", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(picture, { maxLength: 4 }), async (pictures) => {
-        const message = user(text("look"), ...pictures.map(image), text("what now?"));
+      fc.asyncProperty(fc.array(testImage, { maxLength: 4 }), async (shownImages) => {
+        const message = user(text("look"), ...shownImages.map(image), text("what now?"));
         const [read] = await fromOpenAI(JSON.parse(JSON.stringify(toOpenAI([message]))));
         expect(read).toEqual(message);
-        expect(imagesOf(read!).map((one) => one.hash)).toEqual(pictures.map((one) => one.hash));
+        expect(imagesOf(read!).map((one) => one.hash)).toEqual(shownImages.map((one) => one.hash));
       }),
       { numRuns: 50 },
     );
@@ -125,7 +125,7 @@ describe("toOpenAI and fromOpenAI", () => {
       "messages[0].content[1].image_url.url: this must be a data URI",
     ],
     [
-      "picture bytes that are none",
+      "image bytes that are none",
       withPart({ type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } }),
       "messages[0].content[1].image_url.url: This image is of an unknown format",
     ],

@@ -176,6 +176,35 @@ describe("decodePng", () => {
     );
   });
 
+  test("reads a part of it as the whole cut to it, whatever its rows' filters", () => {
+    for (const [colorType, channels] of [
+      [2, 3],
+      [6, 4],
+      [0, 1],
+    ] as const) {
+      const [width, height] = [9, 10];
+      const row = (y: number) => [
+        y % 5,
+        ...Array.from({ length: width * channels }, (_, i) => (i * 37 + y * 101) & 255),
+      ];
+      const rows = Buffer.from(Array.from({ length: height }, (_, y) => row(y)).flat());
+      const png = Buffer.concat([
+        SIGNATURE,
+        header(width, height, 8, colorType, 0),
+        chunk("IDAT", deflateSync(rows)),
+        chunk("IEND", []),
+      ]);
+      const whole = decodePng(png);
+      const part = { x: 2, y: 3, width: 5, height: 6 };
+      const wanted = Array.from({ length: part.height }, (_, y) => {
+        const from = ((y + part.y) * width + part.x) * 3;
+        return [...whole.data.subarray(from, from + part.width * 3)];
+      }).flat();
+      expect([...decodePng(png, part).data], `colour type ${colorType}`).toEqual(wanted);
+      expect(() => decodePng(png, { ...part, x: 5 })).toThrow(/5×6 at 5, 3 of 9×10/);
+    }
+  });
+
   test("reads past a broken chunk that it does not use, such as a colour profile", () => {
     const png = Buffer.from(
       encodePng(

@@ -14,6 +14,9 @@ export type PngOptions = {
   readonly level?: number;
 };
 
+/** A rectangle of an image, in pixels from its upper left corner. */
+export type PngPart = { readonly x: number; readonly y: number; readonly width: number; readonly height: number };
+
 /** Bytes of an 8-bit RGB PNG; the same image gives the same bytes. */
 export function encodePng(image: Image, options: PngOptions = {}): Uint8Array {
   const packed = deflateSync(filterRows(image), { level: options.level ?? 3, memLevel: 9 });
@@ -105,8 +108,10 @@ export function readPngSize(bytes: Uint8Array): { readonly width: number; readon
   return { width: header.getUint32(0), height: header.getUint32(4) };
 }
 
-export function decodePng(bytes: Uint8Array): Image {
+/** `part`: only these pixels of it, which must lie inside; the work is then about that of reading them alone. */
+export function decodePng(bytes: Uint8Array, part?: PngPart): Image {
   const png = readChunks(bytes);
+  if (part !== undefined) return decodePart(png, part);
   const { width, height } = png;
   const pixelBits = png.depth * png.samples;
   const passes = (png.interlaced ? ADAM7 : [[0, 0, 1, 1] as const])
@@ -130,6 +135,34 @@ export function decodePng(bytes: Uint8Array): Image {
       let to = ((pass.y + row * pass.stepY) * width + pass.x) * 3;
       if (isPlainRgb) out.set(line, to);
       else for (let i = 0; i < pass.columns; i++, to += pass.stepX * 3) copyPixel(png, line, i, out, to);
+    }
+  }
+  return new Image(width, height, out);
+}
+
+/** What is neither above, nor left of what is below: rows after the part, and what stands right of it, are never undone. */
+function decodePart(png: Png, { x, y, width, height }: PngPart): Image {
+  const fits = x >= 0 && y >= 0 && x + width <= png.width && y + height <= png.height;
+  if (!fits || png.interlaced || png.depth !== 8) {
+    throw new ImageError(
+      `A part can be read of an 8-bit PNG that is not interlaced and holds it; got ${width}×${height} at ${x}, ${y} of ${png.width}×${png.height}.`,
+    );
+  }
+  const { samples } = png;
+  const stride = png.width * samples;
+  const raw = inflate(png.packed, png.height * (stride + 1));
+  unfilter(raw, 0, y + height, stride, samples, (x + width) * samples);
+  const out = new Uint8Array(width * height * 3);
+  const isOpaque = png.colorType === 2 && png.transparency.length === 0;
+  for (let row = 0, to = 0; row < height; row++) {
+    const line = raw.subarray((y + row) * (stride + 1) + 1, (y + row + 1) * (stride + 1));
+    for (let column = x; column < x + width; column++, to += 3) {
+      const at = column * samples;
+      if (isOpaque || (png.colorType === 6 && line[at + 3] === 255)) {
+        out[to] = line[at] as number;
+        out[to + 1] = line[at + 1] as number;
+        out[to + 2] = line[at + 2] as number;
+      } else copyPixel(png, line, column, out, to);
     }
   }
   return new Image(width, height, out);
@@ -191,19 +224,27 @@ function inflate(packed: Uint8Array, expected: number): Uint8Array {
   return raw;
 }
 
-/** Undoes the row filters in place; a row is a filter byte and `stride` bytes. `back` is one pixel, in bytes. */
-function unfilter(raw: Uint8Array, start: number, rows: number, stride: number, back: number): void {
+/** Undoes the row filters in place; a row is a filter byte and `stride` bytes, of which the first `used` are wanted. `back` is one pixel, in bytes. */
+function unfilter(raw: Uint8Array, start: number, rows: number, stride: number, back: number, used = stride): void {
+  const at = (i: number) => raw[i] as number;
   for (let row = 0; row < rows; row++) {
     const line = start + row * (stride + 1) + 1;
+    const end = line + used;
     const filter = raw[line - 1] as number;
+    const above = stride + 1;
     if (filter > 4) throw broken(`a row has the unknown filter ${filter}`);
     if (filter === 0) continue;
-    for (let i = 0; i < stride; i++) {
-      const left = i >= back ? (raw[line + i - back] as number) : 0;
-      const up = row > 0 ? (raw[line + i - stride - 1] as number) : 0;
-      const corner = i >= back && row > 0 ? (raw[line + i - stride - 1 - back] as number) : 0;
-      const guess = filter === 1 ? left : filter === 2 ? up : filter === 3 ? (left + up) >> 1 : paeth(left, up, corner);
-      raw[line + i] = (raw[line + i] as number) + guess;
+    if (filter === 1) {
+      for (let i = line + back; i < end; i++) raw[i] = at(i) + at(i - back);
+    } else if (filter === 2) {
+      if (row > 0) for (let i = line; i < end; i++) raw[i] = at(i) + at(i - above);
+    } else {
+      for (let i = line; i < end; i++) {
+        const left = i - line >= back ? at(i - back) : 0;
+        const up = row > 0 ? at(i - above) : 0;
+        const corner = i - line >= back && row > 0 ? at(i - above - back) : 0;
+        raw[i] = at(i) + (filter === 3 ? (left + up) >> 1 : paeth(left, up, corner));
+      }
     }
   }
 }

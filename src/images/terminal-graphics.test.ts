@@ -46,7 +46,7 @@ test("kitty gets the PNG in chunks of at most 4096 characters, the last of which
 
 test("iTerm2 gets the PNG whole, with its size in cells", () => {
   const sent = inlineImage(image, "iterm", { columns: 40, rows: 20 });
-  const [head, tail] = ["\x1b]1337;File=inline=1;width=40;height=20;preserveAspectRatio=1:", "\x07"];
+  const [head, tail] = ["\x1b]1337;File=inline=1;width=40;height=20;preserveAspectRatio=0:", "\x07"];
   expect([sent.slice(0, head.length), sent.slice(-1)]).toEqual([head, tail]);
   expect(decodePng(Buffer.from(sent.slice(head.length, -1), "base64")).hash).toBe(image.hash);
 });

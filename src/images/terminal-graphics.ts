@@ -23,7 +23,8 @@ export function graphicsOf(env: Readonly<Record<string, string | undefined>>): G
 export function inlineImage(image: Image, kind: Graphics, { columns, rows }: Cells): string {
   const data = Buffer.from(encodePng(image)).toString("base64");
   if (kind === "iterm") {
-    return `\x1b]1337;File=inline=1;width=${columns};height=${rows};preserveAspectRatio=1:${data}\x07`;
+    // The cells have the image's shape up to rounding. With 1, terminals that go by its width alone draw over the row below.
+    return `\x1b]1337;File=inline=1;width=${columns};height=${rows};preserveAspectRatio=0:${data}\x07`;
   }
   // `q=2`: the terminal must not answer, or its answer would be read as keys. `C=1`: the cursor stays.
   const head = `a=T,f=100,q=2,C=1,i=1,p=1,c=${columns},r=${rows}`;

@@ -25,7 +25,7 @@ describe("halfBlocks", () => {
     expect(text).toBe(`${ESC}38;2;9;9;9;48;2;9;9;9m▀▀▀▀▀${ESC}0m`);
   });
 
-  test("shrinks wide pictures to the columns, keeps their shape, and ends each line with a reset", () => {
+  test("shrinks wide images to the columns, keeps their shape, and ends each line with a reset", () => {
     const lines = halfBlocks(new Image(200, 100, new Uint8Array(60000)), { columns: 40 }).split("\n");
     expect(lines).toHaveLength(10);
     for (const line of lines) {

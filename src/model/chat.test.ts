@@ -56,11 +56,11 @@ const older = () =>
   });
 
 describe("the chat side", () => {
-  test("of a Qwen2.5-VL folder loads, and only the embedded engine refuses the architecture", async () => {
+  test("of a Qwen2.5-VL folder loads, and only the native engine refuses the architecture", async () => {
     const path = await older();
     const chat = chatModel(await loadChat(path));
-    const picture = new Image(56, 84, new Uint8Array(56 * 84 * 3));
-    const { ids, images } = await chat.renderer.prompt([user(image(picture), text("left"))]);
+    const testImage = new Image(56, 84, new Uint8Array(56 * 84 * 3));
+    const { ids, images } = await chat.renderer.prompt([user(image(testImage), text("left"))]);
     // 2 × 3 tokens of 28 pixels.
     expect(images.map(({ length }) => length)).toEqual([6]);
     expect(ids.filter((id) => id === chat.imageToken).length).toBe(6);

@@ -49,6 +49,8 @@ export type ChatModel = {
   /** The most ids the model can attend to. */
   readonly maxPositions: number;
   readonly generation: GenerationConfig;
+  /** False where the folder has no chat template and one was made up for it. */
+  readonly verified?: boolean;
   /** What one id reads as, special tokens too. */
   textOf(id: number): string;
   /** A frame as the model gets it; the frame itself where nothing is resized. */

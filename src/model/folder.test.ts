@@ -2,6 +2,7 @@ import { cp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ConfigError, DataError } from "../core/errors.ts";
+import { Image } from "../core/image.ts";
 import { text, user } from "../core/message.ts";
 import { createFolder, loadFolder, orderWeights, readWeights, saveFolder } from "./folder.ts";
 import { parameterShapes } from "./parameters.ts";
@@ -51,6 +52,22 @@ describe("a created folder", () => {
     expect(Math.max(...renderer.prompt([user(text("hi"))]).ids)).toBeLessThan(config.text.vocabSize);
     const weights = await readWeights(model);
     expect([...weights].map(([name, { shape }]) => [name, shape])).toEqual([...parameterShapes(config)]);
+  });
+
+  test("begins with the colour that is 0 and with as different places as it was asked for, and nothing else differs", async () => {
+    const folder = join(base, "pages");
+    const shape = { preset: "nano", corpus: TINY_CORPUS, seed: 5, text: { num_hidden_layers: 1 } } as const;
+    await createFolder(folder, { ...shape, image_mean: [1, 1, 1], position_range: 0.5 });
+    const { processor, config } = await loadFolder(folder);
+    const side = config.vision.patchSize * config.vision.mergeSize;
+    const white = new Image(side, side, new Uint8Array(side * side * 3).fill(255));
+    expect(new Set(processor.preprocess(white).patches)).toEqual(new Set([0]));
+    const [plain, own] = [await readWeights(model), await readWeights(folder)];
+    for (const [name, { data }] of own) {
+      const factor = name.endsWith("pos_embed.weight") ? 25 : 1;
+      const wanted = Array.from(plain.get(name)?.data ?? [], (x) => x * factor);
+      expect(Math.max(...Array.from(data, (x, i) => Math.abs(x - (wanted[i] as number)))), name).toBeLessThan(1e-5);
+    }
   });
 
   test("is the same for the same seed and other for another", async () => {

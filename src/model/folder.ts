@@ -1,5 +1,5 @@
 /**
- * A model is a Hugging Face folder everywhere. This reads one that the embedded engine can run (its chat side, configuration and weights,
+ * A model is a Hugging Face folder everywhere. This reads one that the native engine can run (its chat side, configuration and weights,
  * all checked against each other), makes a new one from a preset that `transformers` and vLLM load, and saves trained weights beside the
  * files they came with.
  */

@@ -20,7 +20,7 @@ const golden = JSON.parse(readFileSync(new URL("golden/image-patches.json", impo
 };
 
 /** The formula of golden/make-image-patches.py. */
-function picture(width: number, height: number): Image {
+function testImage(width: number, height: number): Image {
   const data = new Uint8Array(width * height * 3);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
@@ -35,7 +35,7 @@ const sized = (least: number, most: number) =>
 
 describe("image processor", () => {
   test.each(golden.cases)("$width×$height gives the very bits of Hugging Face's PIL backend", (known) => {
-    const image = picture(known.width, known.height);
+    const image = testImage(known.width, known.height);
     const processor = sized(known.minPixels, known.maxPixels);
     const { patches, gridH, gridW } = processor.preprocess(image);
     expect({ gridH, gridW }).toEqual({ gridH: known.gridH, gridW: known.gridW });
@@ -44,7 +44,7 @@ describe("image processor", () => {
     expect(processor.tokenCount(image) * 4).toBe(gridH * gridW);
   });
 
-  test("a picture too long for the model, or too large to hold, is an error that says what to do", () => {
+  test("an image too long for the model, or too large to hold, is an error that says what to do", () => {
     const processor = sized(1024, 262144);
     expect(() => processor.targetSize(4000, 10)).toThrow(ImageError);
     expect(() => processor.targetSize(4000, 10)).toThrow(/400 times longer than wide.*Crop or pad/);
@@ -54,7 +54,7 @@ describe("image processor", () => {
   test("preprocessing that we do not do is refused", () => {
     expect(() => new ImageProcessor({ do_normalize: false })).toThrow(ConfigError);
     expect(() => new ImageProcessor({ resample: 2 })).toThrow(/resample/);
-    expect(() => sized(2048, 1024)).toThrow(/is above the most/);
+    expect(() => sized(2048, 1024)).toThrow(/is above the maximum/);
   });
 
   test("older files name the range of pixels min_pixels and max_pixels", () => {

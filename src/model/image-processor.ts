@@ -77,7 +77,7 @@ export class ImageProcessor {
     this.maxPixels = options.max_pixels ?? size?.longest_edge ?? 28 * 28 * 1280;
     if (this.minPixels > this.maxPixels) {
       throw new ConfigError(
-        `${file}: the least number of pixels (${this.minPixels}) is above the most (${this.maxPixels}).`,
+        `${file}: the minimum number of pixels (${this.minPixels}) is above the maximum (${this.maxPixels}).`,
       );
     }
     this.#table = new Float32Array(3 * 256);
@@ -195,13 +195,18 @@ export class ImageProcessor {
 }
 
 /** `preprocessor_config.json` for a model; the range of pixels is the model maker's choice. */
-export function preprocessorJson(vision: VisionConfig, minPixels: number, maxPixels: number): JsonObject {
+export function preprocessorJson(
+  vision: VisionConfig,
+  minPixels: number,
+  maxPixels: number,
+  mean: readonly number[] = [0.5, 0.5, 0.5],
+): JsonObject {
   return {
     do_convert_rgb: true,
     do_normalize: true,
     do_rescale: true,
     do_resize: true,
-    image_mean: [0.5, 0.5, 0.5],
+    image_mean: [...mean],
     image_processor_type: "Qwen2VLImageProcessor",
     image_std: [0.5, 0.5, 0.5],
     merge_size: vision.mergeSize,

@@ -34,7 +34,7 @@ export { findPreset, PRESET_NAMES, PRESETS, type PresetName, type PresetShape } 
 export { type DeltaOptions, type PromptOptions, Renderer } from "./renderer.ts";
 export { readSafetensors, readShardedSafetensors, type Tensor, type Tensors, writeSafetensors } from "./safetensors.ts";
 export { type ModelShape, modelShape } from "./shape.ts";
-export { type ModelSize, modelSize } from "./size.ts";
+export { hasKnownSize, type ModelSize, modelSize } from "./size.ts";
 export { type ChatTemplate, compileTemplate, type TemplateMessage, type TemplatePart } from "./template.ts";
 export { type DecodeOptions, Tokenizer, type TokenStream } from "./tokenizer.ts";
 export { trainTokenizer } from "./train-tokenizer.ts";

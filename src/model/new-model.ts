@@ -15,7 +15,7 @@ import { CHAT_TEMPLATE } from "./template.ts";
 import { Tokenizer } from "./tokenizer.ts";
 import { frozenTokenizer, tokenizerConfigJson, trainTokenizer } from "./train-tokenizer.ts";
 
-/** The chat side, and the architecture that the embedded engine runs. */
+/** The chat side, and the architecture that the native engine runs. */
 export type ModelFolder = ChatFolder & { readonly config: ModelConfig };
 
 export async function readFolder(files: ModelFiles): Promise<ModelFolder> {
@@ -64,6 +64,7 @@ export function newModel(options: CreateOptions = {}): NewModel {
     config.vision,
     options.min_pixels ?? token ** 2,
     options.max_pixels ?? 256 * token ** 2,
+    options.image_mean,
   );
   const json = (value: Json) => `${JSON.stringify(value, null, 2)}\n`;
   const { image_processor_type: _, ...frames } = processorFile;
@@ -85,7 +86,7 @@ export function newModel(options: CreateOptions = {}): NewModel {
       "chat_template.jinja": CHAT_TEMPLATE,
       "config.json": json(configJson(config)),
     },
-    weights: () => initialParameters(config, options.seed ?? 0),
+    weights: () => initialParameters(config, options.seed ?? 0, options.position_range),
   };
 }
 

@@ -7,6 +7,7 @@ import type { ModelConfig } from "./config.ts";
 import type { Tensors } from "./safetensors.ts";
 
 export const VISION_PREFIX = "model.visual.";
+const POSITIONS = `${VISION_PREFIX}pos_embed.weight`;
 export const LANGUAGE_PREFIX = "model.language_model.";
 
 /** Every parameter with its shape; matrices are [out, in]. */
@@ -76,16 +77,17 @@ export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, side) => product * side, 1);
 }
 
-/** Norm scales 1, biases 0, everything else normal with the config's initializer range; decided by `seed` alone. */
-export function initialParameters(config: ModelConfig, seed: number): Tensors {
+/** Norm scales 1, biases 0, everything else normal with the config's initializer range (positions of patches: `positionRange`); decided by `seed` alone. */
+export function initialParameters(config: ModelConfig, seed: number, positionRange?: number): Tensors {
   checkSeed(seed);
   const tensors: Tensors = new Map();
   for (const [name, shape] of parameterShapes(config)) {
     const data = new Float32Array(elementCount(shape));
     if (shape.length > 1) {
+      const own = name === POSITIONS ? positionRange : undefined;
       const part = name.startsWith(VISION_PREFIX) ? config.vision : config.text;
       // A stream per tensor: changing one shape leaves the other tensors as they were.
-      fillNormal(data, part.initializerRange, mixSeed("initial parameters", seed, name));
+      fillNormal(data, own ?? part.initializerRange, mixSeed("initial parameters", seed, name));
     } else if (name.endsWith(".weight")) {
       data.fill(1);
     }

@@ -101,9 +101,9 @@ describe.skipIf(!available)("beside transformers", () => {
     }
   });
 
-  test("pictures have the same grids and the same pixel values, bit for bit", () => {
+  test("images have the same grids and the same pixel values, bit for bit", () => {
     for (const [i, messages] of chats.entries()) {
-      const mine = messages.flatMap(imagesOf).map((picture) => ours.processor.preprocess(picture));
+      const mine = messages.flatMap(imagesOf).map((image) => ours.processor.preprocess(image));
       expect(mine.map(({ gridH, gridW }) => [gridH, gridW])).toEqual(theirs.chats[i]!.grids);
       const bytes = Buffer.concat(mine.map(({ patches }) => new Uint8Array(patches.buffer)));
       expect(bytes.equals(Buffer.from(theirs.chats[i]!.pixels, "base64"))).toBe(true);

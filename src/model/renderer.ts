@@ -111,7 +111,7 @@ export class Renderer {
     return this.#remembered(ended ? "ended" : "cut", messages, (images) => this.#delta(messages, ended, images));
   }
 
-  #delta(messages: readonly Message[], ended: boolean, pictures: readonly Image[]): ModelInput {
+  #delta(messages: readonly Message[], ended: boolean, shown: readonly Image[]): ModelInput {
     const guard = pickGuard(messages);
     const tail = afterReply(this.#template([...STUB, ...this.#forTemplate(messages, guard)], true));
     if (!tail.startsWith(this.#closing)) {
@@ -121,7 +121,7 @@ export class Renderer {
           "Use a template of ChatML's form.",
       );
     }
-    const { ids, images } = this.#encode(tail, guard, pictures);
+    const { ids, images } = this.#encode(tail, guard, shown);
     if (!ended) return { ids, images };
     return { ids: ids.subarray(1), images: images.map((span) => ({ ...span, start: span.start - 1 })) };
   }
@@ -147,7 +147,7 @@ export class Renderer {
   }
 
   /**
-   * Observations repeat: the same words with another image of the same size. Ids depend on the words and the pictures' token counts alone, so they are
+   * Observations repeat: the same words with another image of the same size. Ids depend on the words and the images' token counts alone, so they are
    * remembered by these, and only the images are put in anew.
    */
   #remembered(

@@ -8,6 +8,7 @@ import type { TextConfig, VisionConfig } from "./config.ts";
 
 const whole = z.int().min(1);
 const range = z.number().positive();
+const share = z.number().min(0).max(1);
 
 const text = z.strictObject({
   hidden_size: whole.optional(),
@@ -42,6 +43,10 @@ export const modelShape = z.strictObject({
   /** Images are resized to between this many pixels and `max_pixels`; with the presets one token is 32 × 32. */
   min_pixels: whole.optional(),
   max_pixels: whole.optional(),
+  /** Which colour is 0 to the model, in the words of preprocessor_config.json; `[0.5, 0.5, 0.5]`. Pages are white, and with `[1, 1, 1]` what is on them stands out from the start. */
+  image_mean: z.tuple([share, share, share]).readonly().optional(),
+  /** Standard deviation of the vision tower's position embeddings at the start; `vision.initializer_range`. Where an answer is a place, 0.5 lets a model know sooner where it looks. */
+  position_range: range.optional(),
   text: text.optional(),
   vision: vision.optional(),
 });

@@ -26,6 +26,14 @@ export type ModelSize = {
   readonly modelType: string;
 };
 
+/** `model_type` of the models whose size we calculate. */
+const SIZED = ["qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"] as const;
+
+/** Whether `modelSize` knows the family that a config.json names. */
+export function hasKnownSize(json: unknown): boolean {
+  return SIZED.some((kind) => (json as { model_type?: unknown } | undefined)?.model_type === kind);
+}
+
 const count = z.int().min(1);
 const textSchema = z.looseObject({
   num_hidden_layers: count,
@@ -41,7 +49,7 @@ const textSchema = z.looseObject({
   moe_intermediate_size: count.optional(),
 });
 const schema = z.looseObject({
-  model_type: z.enum(["qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"]),
+  model_type: z.enum(SIZED),
   tie_word_embeddings: z.boolean().default(false),
   text_config: z.record(z.string(), z.unknown()).default({}),
   vision_config: z.looseObject({
@@ -109,5 +117,5 @@ function read<T>(kind: z.ZodType<T>, json: unknown, file: string): T {
   const result = kind.safeParse(json);
   if (result.success) return result.data;
   const problems = result.error.issues.map(({ path, message }) => `${path.join(".") || "the file"}: ${message}`);
-  throw new ConfigError(`${file} is not that of a Qwen3-VL or Qwen2.5-VL model (${problems.join("; ")}).`);
+  throw new ConfigError(`${file} does not describe a Qwen3-VL or Qwen2.5-VL model (${problems.join("; ")}).`);
 }

@@ -38,7 +38,7 @@ test("a folder without the file was not trained here, and a broken one is an err
   expect(await readTrained(join(folder, "nowhere"))).toBeUndefined();
   await writeFile(join(folder, "saccade.json"), '{"recipe":');
   await expect(readTrained(folder)).rejects.toThrow(DataError);
-  await expect(readTrained(folder)).rejects.toThrow(/saccade\.json is not what a training run writes/);
+  await expect(readTrained(folder)).rejects.toThrow(/saccade\.json was not written by a training run/);
 });
 
 test("what ships knows how it was trained", async () => {

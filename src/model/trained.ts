@@ -32,7 +32,7 @@ export async function readTrained(folder: string): Promise<Trained | undefined> 
     return trained.parse(JSON.parse(await readFile(file, "utf8")));
   } catch (error) {
     throw new DataError(
-      `${file} is not what a training run writes (${errorMessage(error)}). Remove it, and give the options yourself.`,
+      `${file} was not written by a training run (${errorMessage(error)}). Remove it, and give the options yourself.`,
     );
   }
 }

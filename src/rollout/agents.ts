@@ -1,11 +1,11 @@
 /**
- * Who answers in an episode. Every agent has the same door, `reply`: it gets the whole conversation and says the next thing. The
- * token agent, a ledger over a Sampler, can be trained: it also keeps the token sequences. It renders only what is new to it,
- * so history is never rendered twice.
+ * Agents answer in episodes. All have the same method, `reply`, which takes the whole conversation and returns the next answer. The
+ * token agent, a ledger over a Sampler, can be trained, because it keeps the token sequences. It renders only new messages, so history
+ * is never rendered twice.
  *
- * Turns are `joined` (one ledger, the whole episode) or `split` (one ledger per turn). A split ledger copies id spans: the first turn,
- * the last `history` turns, and the new observation; only its own reply carries loss. The first turn is kept with its reply, because
- * its prompt explains the task and a conversation alternates.
+ * Turns are `joined` (one ledger for the whole episode) or `split` (one ledger per turn). A split ledger copies the ids of the first turn
+ * and of the last `history` turns, and adds the new observation; only its own reply carries loss. The first turn stays because its prompt
+ * explains the task, with its reply because roles must alternate.
  */
 import { ConfigError, DataError } from "../core/errors.ts";
 import type { Message } from "../core/message.ts";
@@ -20,59 +20,59 @@ import { type LedgerLimits, TokenLedger } from "./ledger.ts";
 import type { Sequence } from "./trajectory.ts";
 
 export interface Agent {
-  /** The answer to a conversation that ends with an observation. Throws `OutOfTokens` when there is no room for it. */
+  /** Answers a conversation that ends with an observation. Throws `OutOfTokens` if there is no room for an answer. */
   reply(messages: readonly Message[], signal: AbortSignal): Promise<string>;
-  /** Why the last reply ended; absent: it was whole. */
+  /** Why the last reply ended; absent: it was complete. */
   readonly stopReason?: StopReason;
-  /** UTF-16 units of the last reply after each of its sampled ids, of agents that sample: rewards find their tokens by it. */
+  /** For agents that sample: the length of the last reply, in UTF-16 units, after each sampled id. Rewards find their tokens with it. */
   readonly offsets?: Int32Array;
-  /** Milliseconds of the last reply that went into its images. */
+  /** Milliseconds that the last reply spent on its images. */
   readonly encodeMs?: number;
   readonly temperature?: number;
-  /** Who answers the requests of a program that brings its own loop; absent: this agent can't. */
+  /** Answers the requests of a program with its own loop; absent: this agent can't. */
   converse?(): Converser;
-  /** What was sampled, of agents that can be trained. */
+  /** The sampled sequences, for agents that can be trained. */
   sequences?(): Sequence[];
   /** The episode is over. */
   close?(): void;
 }
 
-/** The context can't take the next observation and a reply to it. */
+/** The context has no room for the next observation and a reply. */
 export class OutOfTokens extends Error {
   override name = "OutOfTokens";
 }
 
-/** The first prompt leaves no room for a reply: nothing can be played, and that is nothing the policy did. */
+/** The first prompt leaves no room for a reply, so nothing can be played. This is not the policy's fault. */
 export class PromptTooLong extends ConfigError {}
 
-/** What an agent may know of the episode it is made for. */
+/** What an agent may know about its episode. */
 export type AgentContext = {
   readonly env: Env;
   readonly seed: number;
   readonly sibling: number;
-  /** Root of what this episode's sampling seeds are mixed from. */
+  /** The root seed, from which this episode's sampling seeds are mixed. */
   readonly samplingSeed: number;
 };
-/** Makes the agent of one episode. */
+/** Makes the agent for one episode. */
 export type AgentFactory = (context: AgentContext) => Agent;
 
 export type TokenAgentOptions = {
   readonly model: ChatModel;
-  /** Asked once per episode, so that later episodes may play with newer weights. */
+  /** Called once per episode, so that later episodes can use newer weights. */
   readonly sampler: () => Sampler;
   readonly temperature: number;
-  /** Most ids of one reply. */
+  /** Maximum number of ids in a reply. */
   readonly maxTokens: number;
-  /** Most ids of a sequence; default: what the model can attend to. */
+  /** Maximum number of ids in a sequence; by default the model's context. */
   readonly contextTokens?: number;
-  /** What sets it, for the error of a prompt that does not fit; default: the model. */
+  /** The setting that limits the context, for the error about a prompt that does not fit; by default the model. */
   readonly contextFrom?: string;
   readonly turns?: "joined" | "split";
-  /** Turns before the present one that a split ledger keeps, beside the first (default 0). */
+  /** How many turns before the current one a split ledger keeps, in addition to the first (default 0). */
   readonly history?: number;
-  /** For evaluation only: training rollouts sample the plain distribution. */
+  /** Only for evaluation: training samples the plain distribution. */
   readonly sampling?: Pick<SamplingParams, "topK" | "topP" | "minP" | "stopStrings">;
-  /** Where a program's request asks for top-k, top-p or min-p: it is refused (the default), or served and left out of training. */
+  /** If a program's request asks for top-k, top-p or min-p: refuse it (the default), or serve it and leave it out of training. */
   readonly clientLimits?: "refuse" | "exclude";
 };
 
@@ -82,10 +82,10 @@ export function tokenAgent(options: TokenAgentOptions): AgentFactory {
   return (context) => new TokenAgent(options, context);
 }
 
-/** Names a sampler's caches; a retry is a new sequence. */
+/** Makes names for the sampler's caches; a retry is a new sequence. */
 let sequencesMade = 0;
 
-/** Where a turn stands in the ledger of all turns: what was given, the reply, and its end where that was forced. */
+/** The ids of a turn in the ledger of all turns: what was given, the reply, and its end if that was forced. */
 type TurnSpan = { readonly start: number; readonly end: number };
 
 class TokenAgent implements Agent {
@@ -95,19 +95,19 @@ class TokenAgent implements Agent {
   readonly #context: AgentContext;
   readonly #sampler: Sampler;
   readonly #sequence: string;
-  /** Every id of the episode. Under `joined` it is also the only ledger sampled from. */
+  /** Every id of the episode. If turns are joined, all samples come from this ledger. */
   readonly #whole: TokenLedger;
   readonly #spans: TurnSpan[] = [];
   #encodeMs = 0;
-  /** Under `split`, one per turn. */
+  /** One per turn, if turns are split. */
   readonly #ledgers: TokenLedger[] = [];
-  /** Messages of the conversation that are in the ledger. */
+  /** Number of messages that are in the ledger. */
   #seen = 0;
-  /** The last reply ended with the end-of-turn id. */
+  /** Whether the last reply ended with the end-of-turn id. */
   #ended = true;
   #stopReason: StopReason = "stop";
   #offsets: Int32Array = new Int32Array();
-  /** Of a program that brings its own loop. */
+  /** For a program with its own loop. */
   #conversations: Conversations | undefined;
 
   constructor(options: TokenAgentOptions, context: AgentContext) {
@@ -195,17 +195,17 @@ class TokenAgent implements Agent {
     this.#sampler.release(this.#sequence);
   }
 
-  /** The ids of what the agent has not seen yet; the closing of its own last turn is not among them. */
+  /** The ids of the messages that the agent has not seen yet, without the end of its own last turn. */
   async #render(messages: readonly Message[]): Promise<ModelInput> {
     const { renderer } = this.#options.model;
     if (this.#spans.length === 0) return renderer.prompt(messages);
     if (messages[this.#seen]?.role !== "assistant") {
-      throw new DataError("A conversation goes on with the agent's own reply; hand it all messages in order.");
+      throw new DataError("A conversation continues with the agent's own reply; pass all messages in order.");
     }
     return renderer.delta(messages.slice(this.#seen + 1), { ended: true });
   }
 
-  /** The ledger to sample this turn from, with `given` at its end; nothing is written unless all of it fits. */
+  /** The ledger to sample this turn from, with `given` at its end. Nothing is written unless all of it fits. */
   #open(given: ModelInput): TokenLedger {
     const closing = this.#ended ? 0 : 1;
     const kept = this.#options.turns === "split" ? this.#kept() : undefined;
@@ -237,14 +237,14 @@ class TokenAgent implements Agent {
     );
   }
 
-  /** Ends the last turn, which the model did not. */
+  /** Ends the last turn if the model did not. */
   #close(): void {
     this.#whole.force(this.#options.model.renderer.endOfTurn);
     const last = this.#spans.pop();
     if (last !== undefined) this.#spans.push({ ...last, end: last.end + 1 });
   }
 
-  /** Earlier turns that a split ledger copies. */
+  /** The earlier turns that a split ledger copies. */
   #kept(): TurnSpan[] {
     const { history = 0 } = this.#options;
     const recent = Math.max(1, this.#spans.length - history);
@@ -261,7 +261,7 @@ function checkOptions({
   model,
 }: TokenAgentOptions): void {
   if (!Number.isSafeInteger(maxTokens) || maxTokens < 1) {
-    throw new ConfigError(`maxTokens is the most tokens of a reply, a whole number of at least 1; got ${maxTokens}.`);
+    throw new ConfigError(`maxTokens, the limit of a reply, must be a whole number of at least 1; got ${maxTokens}.`);
   }
   if (!(temperature >= 0 && Number.isFinite(temperature))) {
     throw new ConfigError(`temperature must be 0 (greedy) or more, got ${temperature}.`);
@@ -271,7 +271,7 @@ function checkOptions({
     !(Number.isSafeInteger(contextTokens) && contextTokens >= 2 && contextTokens <= model.maxPositions)
   ) {
     throw new ConfigError(
-      `contextTokens must be a whole number from 2 to ${model.maxPositions}, what the model can attend to; got ${contextTokens}.`,
+      `contextTokens must be a whole number from 2 to ${model.maxPositions}, the model's context; got ${contextTokens}.`,
     );
   }
   if (turns === "joined" && history !== undefined) {

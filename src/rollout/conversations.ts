@@ -1,11 +1,11 @@
 /**
- * The conversations of an episode whose program brings its own loop. A conversation is one `TokenLedger`. A request whose messages go on where a conversation
- * stands appends only what is new: nothing is rendered again, and sampled ids stay what was sampled, whatever text a client sends back (`matching.ts`).
- * A request that changes history, starts anew (a sub-agent), or wants several answers opens another one, which copies the ids of what it shares as context:
- * every sampled id carries loss in one conversation only.
+ * The conversations of an episode whose program has its own loop. A conversation is one `TokenLedger`. If a request continues a conversation, only its new
+ * messages are appended: nothing is rendered again, and sampled ids never change, whatever text a client sends back (`matching.ts`).
+ * A request that changes history, starts over (a sub-agent) or wants several answers opens another conversation, which copies the ids of the shared messages as
+ * context. So every sampled id carries loss in one conversation only.
  *
- * A ledger is written when an answer is whole. A request that fails or is given up leaves no trace, and may be sent again. While a conversation is being
- * answered nothing else can go on with it; an equal request in the meantime is another sample, with a conversation of its own.
+ * The ledger is written once an answer is complete. A request that fails or is cancelled leaves no trace and can be sent again. While one request of a
+ * conversation is being answered, no other can continue it; an equal request during that time gets a sample in a conversation of its own.
  */
 import { DataError } from "../core/errors.ts";
 import { canonicalJson, type JsonObject } from "../core/json.ts";
@@ -24,46 +24,46 @@ export type ConversationOptions = {
   readonly model: ChatModel;
   readonly sampler: Sampler;
   readonly temperature: number;
-  /** Most ids of one answer, whatever a request asks for. */
+  /** Maximum number of ids in an answer, whatever a request asks for. */
   readonly maxTokens: number;
   readonly contextTokens: number;
-  /** What sets it, for the error of a prompt that does not fit. */
+  /** The setting that limits the context, for the error about a prompt that does not fit. */
   readonly contextFrom?: string;
-  /** Names the episode to the sampler's caches. */
+  /** The episode's name in the sampler's caches. */
   readonly name: string;
-  /** What the episode's sampling seeds are mixed from. */
+  /** The parts from which the episode's sampling seeds are mixed. */
   readonly seed: readonly (number | string)[];
 };
 
 export type Asked = {
-  /** The whole conversation, as the program sees it. */
+  /** The whole conversation, as the program sent it. */
   readonly messages: readonly Message[];
-  /** What the template reads beside them: tools above all. They belong to the conversation. */
+  /** Further inputs of the chat template, mostly tools. They belong to the conversation. */
   readonly variables?: JsonObject;
 };
 
-/** How an answer is sampled. Temperature and seed are the episode's. */
+/** How an answer is sampled. The episode sets temperature and seed. */
 export type AnswerParams = Pick<
   SamplingParams,
   "stopIds" | "stopStrings" | "topLogprobs" | "topK" | "topP" | "minP"
 > & {
   readonly maxTokens?: number;
-  /** How many answers; default 1. */
+  /** Number of answers; default 1. */
   readonly count?: number;
-  /** What a client is told that the model said; default: all of the text. */
+  /** Makes the client's answer from the sampled ids; by default the whole text. */
   readonly read?: (ids: Int32Array, stopReason: StopReason) => Said;
-  /** What is said instead of sampling: a demonstration's reply. */
+  /** The ids to use instead of sampling: a demonstration's reply. */
   readonly recited?: Int32Array;
-  /** The ids are context and carry no loss: they were not drawn from the plain policy. */
+  /** The ids are context without loss, because they were not drawn from the plain policy. */
   readonly untrained?: boolean;
   readonly signal: AbortSignal;
   readonly onToken?: (choice: number, ...token: Parameters<OnToken>) => void;
   readonly onSeen?: () => void;
-  /** Told at once when an answer is in its ledger: its place in `turns`. */
+  /** Called as soon as an answer is in its ledger, with its index in `turns`. */
   readonly onTurn?: (turn: number) => void;
 };
 
-/** One answer of the episode, in the order they were completed. */
+/** One answer of the episode; they are in the order of their completion. */
 export type ConversationTurn = {
   readonly conversation: number;
   /** The messages that this answer was the first to see. */
@@ -75,10 +75,10 @@ export type ConversationTurn = {
   readonly trained: boolean;
 };
 
-/** Where a conversation came from: it shares the first `at` messages of `parent`. */
+/** The origin of a conversation: it shares the first `at` messages of `parent`. */
 export type Branch = { readonly parent?: number; readonly at: number; readonly turns: readonly number[] };
 
-/** What stands in a ledger, message by message. `end`: the ids after an answer. */
+/** One message in a ledger. For an answer, `end` is the number of ids up to its end. */
 type Entry = { readonly key: string; readonly end?: number };
 
 type Conversation = {
@@ -93,10 +93,10 @@ type Conversation = {
   busy: boolean;
 };
 
-/** What a request shares with a conversation: so many messages, and the ids up to the last answer among them. */
+/** What a request shares with a conversation: the number of messages, and the index of the last answer among them (−1: none). */
 type Shared = { readonly of: Conversation; readonly messages: number; readonly answer: number };
 
-/** Far more than an episode opens; a program that forks without end must not fill the memory. */
+/** Far more than an episode needs; a program that forks forever must not fill the memory. */
 const MAX_CONVERSATIONS = 1024;
 
 export class Conversations {
@@ -104,7 +104,7 @@ export class Conversations {
   readonly #limits: LedgerLimits;
   readonly #all: Conversation[] = [];
   readonly #turns: ConversationTurn[] = [];
-  /** How often a prompt was sampled from, by its digest: seeds follow from what is asked and not from who came first. */
+  /** How often each prompt was sampled, by its digest. So seeds depend on the prompt and not on the order of requests. */
   readonly #asked = new Map<string, number>();
 
   constructor(options: ConversationOptions) {
@@ -121,19 +121,19 @@ export class Conversations {
     return this.#all.map(({ parent, at, turns }) => ({ ...(parent !== undefined && { parent }), at, turns }));
   }
 
-  /** One for each conversation in which something was sampled, in the order they were opened. */
+  /** One sequence per conversation with a sample, in the order in which they were opened. */
   sequences(): Sequence[] {
     return this.#all.filter(({ ledger }) => ledger.hasReplies).map(({ ledger }) => ledger.sequence());
   }
 
-  /** Finds where a request goes on and renders what is new. Sample from it, or release it. */
+  /** Finds the conversation that a request continues, and renders what is new. The caller then samples or releases it. */
   async open({ messages: asked, variables = {} }: Asked): Promise<OpenAnswer> {
     const messages = joinTurns(asked);
     const last = messages.at(-1);
     if (last === undefined) throw new DataError("A request needs at least one message.");
     if (last.role === "assistant") {
       throw new DataError(
-        "The last message is the assistant's own, and a trained model always begins its turn: end the request with a message of the user or a tool.",
+        "The last message is the assistant's, but the model always begins a new turn: end the request with a message of the user or a tool.",
       );
     }
     const header = canonicalJson(variables);
@@ -147,7 +147,7 @@ export class Conversations {
     const from = found && { ...found, extends: found === goesOn };
     if (from?.extends) from.of.busy = true;
     else if (this.#all.length >= MAX_CONVERSATIONS) {
-      throw new DataError(`The episode has ${MAX_CONVERSATIONS} conversations already, which is the most.`);
+      throw new DataError(`The episode already has ${MAX_CONVERSATIONS} conversations, the limit.`);
     }
     try {
       return await this.#render(messages, keys, header, variables, from, longest(shared));
@@ -220,7 +220,7 @@ export class Conversations {
       prompt,
       release,
       sample: async (params) => {
-        if (over) throw new DataError("This request was answered or given up.");
+        if (over) throw new DataError("This request was already answered or cancelled.");
         try {
           return await this.#sample(plan, prompt, params);
         } finally {
@@ -320,18 +320,18 @@ export class Conversations {
     return made;
   }
 
-  /** The episode is over: caches may go. */
+  /** The episode is over: releases the sampler's caches. */
   close(): void {
     for (const { sequence } of this.#all) this.#options.sampler.release(sequence);
   }
 }
 
-/** A request that found its place. */
+/** A request with its prompt. */
 export type OpenAnswer = {
   readonly prompt: ModelInput;
-  /** The samples, one for each answer, once their ledgers have them. */
+  /** Samples the answers and writes them to their ledgers. */
   sample(params: AnswerParams): Promise<Sample[]>;
-  /** Gives up; nothing was written. */
+  /** Cancels the request; nothing is written. */
   release(): void;
 };
 
@@ -344,9 +344,9 @@ type Plan = {
   readonly first: number;
   readonly header: string;
   readonly given: ModelInput;
-  /** The end of the last answer has to be forced. */
+  /** Whether the end of the last answer must be forced. */
   readonly closes: boolean;
-  /** The ids of what is shared; undefined: nothing is. */
+  /** The ids that are shared; undefined: none. */
   readonly prefix: ReturnType<TokenLedger["span"]> | undefined;
   readonly extended?: Conversation;
   readonly parent?: number;
@@ -362,7 +362,7 @@ function recite(ids: Int32Array, room: number): Sample {
   return { ids, logprobs: new Float32Array(ids.length), stopReason: "stop", version: 0 };
 }
 
-/** Names a sampler's caches. */
+/** Makes names for the sampler's caches. */
 let sequencesMade = 0;
 
 function sharedWith(of: Conversation, keys: readonly MessageKeys[]): Shared {
@@ -370,7 +370,7 @@ function sharedWith(of: Conversation, keys: readonly MessageKeys[]): Shared {
   let answer = -1;
   for (const [i, entry] of of.entries.entries()) {
     const key = keys[i];
-    // The last message is to be answered; it can't be an answer.
+    // The last message waits for an answer, so it can't be one.
     if (key === undefined || (entry.end === undefined ? key.given : key.said) !== entry.key) break;
     messages = i + 1;
     if (entry.end !== undefined) answer = i;
@@ -378,7 +378,7 @@ function sharedWith(of: Conversation, keys: readonly MessageKeys[]): Shared {
   return { of, messages, answer };
 }
 
-/** The first of those that share most. */
+/** The one that shares most; the first of them if several do. */
 function longest(shared: readonly Shared[]): Shared | undefined {
   return shared.reduce<Shared | undefined>(
     (best, one) => (best === undefined || rank(one) > rank(best) ? one : best),

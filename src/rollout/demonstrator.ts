@@ -28,7 +28,7 @@ export async function demonstrate(
   { contextTokens = model.maxPositions, noise = 0 }: DemonstrationOptions = {},
 ): Promise<readonly Sequence[]> {
   const { driver } = env;
-  if (driver === undefined) throw new EnvError(`${name} is no program.`);
+  if (driver === undefined) throw new EnvError(`${name} is not a program.`);
   const random = new NumpyRandom(mixSeed("demo", seed));
   const conversations = new Conversations({
     ...{ model, contextTokens, sampler: SILENT, temperature: 1, maxTokens: contextTokens, name: "demo", seed: [seed] },

@@ -83,7 +83,7 @@ export class Door {
       this.#guard.checkSource(request, true);
       const open = this.#open.get(id);
       if (open === undefined) {
-        throw new HttpError(410, "There is no such episode: it is over, or the address is another run's.");
+        throw new HttpError(410, "There is no such episode: it is over, or the address belongs to another run.");
       }
       if (!isKey(request, open.key)) throw new HttpError(401, "This is not the key of this episode.");
       return await answer(open, route, wire, request);

@@ -32,7 +32,7 @@ export type EnvReply = {
   readonly error?: { readonly name: string; readonly message: string; readonly stack?: string };
 };
 
-/** Copies pictures' bytes (a world may keep its own, or a view of a larger buffer) and lists the copies for transfer. */
+/** Copies images' bytes (a world may keep its own, or a view of a larger buffer) and lists the copies for transfer. */
 export function packMessages(messages: readonly Message[], transfer: ArrayBuffer[]): Message[] {
   return mapImages(messages, ({ width, height, data }) => {
     const copy = new Uint8Array(data);

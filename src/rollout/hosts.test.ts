@@ -47,7 +47,7 @@ const told = (trajectories: Trajectory[]) =>
   }));
 
 describe.each(["threads", "processes"] as const)("In %s", (workers) => {
-  test("episodes are the same as inline, pictures included", async () => {
+  test("episodes are the same as inline, images included", async () => {
     const remote = told(await randomPlay(workers));
     const inline = told(await randomPlay("inline"));
     expect(remote.every(({ turns }) => turns[0]?.frames[0] instanceof Image)).toBe(true);
@@ -66,12 +66,12 @@ describe.each(["threads", "processes"] as const)("In %s", (workers) => {
     await withHost(workers, async (host) => {
       const faults = { hangs: 0.1, log, turns: 3 };
       const requests = [0, 1].flatMap((seed) => [
-        { env: { id: FAULTY, options: { ...faults, blocks: true } }, seed, siblings: 2 },
+        { env: { id: FAULTY, options: { ...faults, blocks: "waits" } }, seed, siblings: 2 },
         { env: { id: FAULTY, options: { ...faults, exits: true } }, seed, siblings: 2 },
       ]);
       // A first fault that is certain.
       requests.unshift({
-        env: { id: FAULTY, options: { hangs: 1, log, turns: 1, blocks: true } },
+        env: { id: FAULTY, options: { hangs: 1, log, turns: 1, blocks: "waits" } },
         seed: 9,
         siblings: 1,
       });
@@ -166,11 +166,11 @@ test.runIf(process.platform === "linux")("No thread and no process is left when 
   for (let round = 0; round < 2; round++) {
     for (const workers of ["threads", "processes"] as const) {
       await withHost(workers, async (host) => {
-        const options = { hangs: 1, blocks: true };
+        const options = { hangs: 1, blocks: "computes" };
         const [idle, hung, broken] = await Promise.all([
           host.acquire(LAKE),
           host.acquire({ id: FAULTY, options }),
-          host.acquire({ id: FAULTY }),
+          host.acquire(LAKE),
         ]);
         await hung.reset(1);
         const never = hung.step("left");

@@ -22,10 +22,10 @@ function sampleOf(ids: number[], version = 3): Sample {
 }
 
 /** Shows a new image each turn (or only at first), pays 1 per turn and ends after `turns`. */
-function slides(turns: number, pictures: "always" | "first" = "always"): Env & { heard: string[] } {
+function slides(turns: number, shownImages: "always" | "first" = "always"): Env & { heard: string[] } {
   let turn = 0;
   const look = (): Message =>
-    user(text(`Look ${turn}.`), ...(turn === 0 || pictures === "always" ? [image(frame(turn))] : []));
+    user(text(`Look ${turn}.`), ...(turn === 0 || shownImages === "always" ? [image(frame(turn))] : []));
   const heard: string[] = [];
   return {
     heard,
@@ -160,11 +160,11 @@ describe("3. Only sampled ids carry loss", () => {
   });
 });
 
-describe("4. Pictures are whole and exact", () => {
-  const picture = frame(1);
+describe("4. Images are whole and exact", () => {
+  const testImage = frame(1);
   const given = (ids: number[], ...images: { start: number; length: number }[]) => ({
     ids: Int32Array.from(ids),
-    images: images.map((span) => ({ ...span, image: picture })),
+    images: images.map((span) => ({ ...span, image: testImage })),
   });
 
   test("a span holds exactly its placeholders, and no placeholder stands outside a span", () => {
@@ -205,7 +205,7 @@ describe("4. Pictures are whole and exact", () => {
     expect([ledger.length, ledger.room]).toEqual([3, 2]);
   });
 
-  test("a span of the ledger never halves a picture", () => {
+  test("a span of the ledger never halves an image", () => {
     const ledger = new TokenLedger(limits);
     ledger.give(given([1, IMAGE, IMAGE, 2], { start: 1, length: 2 }));
     for (const [start, end] of [
@@ -214,11 +214,11 @@ describe("4. Pictures are whole and exact", () => {
     ] as const) {
       expect(() => ledger.span(start, end)).toThrow(DataError);
     }
-    expect(ledger.span(1, 4).images).toEqual([{ start: 0, length: 2, image: picture }]);
+    expect(ledger.span(1, 4).images).toEqual([{ start: 0, length: 2, image: testImage }]);
   });
 
   test.each(["joined", "split"] as const)(
-    "at every context length a %s episode holds whole pictures and ends as max_tokens when the next does not fit; where the first does not, the episode failed",
+    "at every context length a %s episode holds whole images and ends as max_tokens when the next does not fit; where the first does not, the episode failed",
     async (turns) => {
       const split = turns === "split" ? { turns, history: 9 } : {};
       const full = await playWith(slides(4), new ScriptedSampler(() => "left"), split);
@@ -247,9 +247,9 @@ describe("4. Pictures are whole and exact", () => {
 });
 
 describe("5. The prompt of turn t is the ledger's prefix", () => {
-  test.each(["always", "first"] as const)("with pictures shown %s", async (pictures) => {
+  test.each(["always", "first"] as const)("with images shown %s", async (shownImages) => {
     const sampler = new ScriptedSampler((_, call) => (call % 2 === 0 ? "left" : "up down"));
-    const { sequences } = await playWith(slides(5, pictures), sampler);
+    const { sequences } = await playWith(slides(5, shownImages), sampler);
     const [sequence] = sequences;
     expect(sampler.asked).toHaveLength(5);
     sampler.asked.forEach(({ prompt }, turn) => {
@@ -257,7 +257,7 @@ describe("5. The prompt of turn t is the ledger's prefix", () => {
       expect(startsWith(sequence?.ids ?? new Int32Array(), prompt.ids)).toBe(true);
       expect(prompt.images).toEqual(sequence?.images.slice(0, prompt.images.length));
     });
-    expect(sequence?.images).toHaveLength(pictures === "always" ? 5 : 1);
+    expect(sequence?.images).toHaveLength(shownImages === "always" ? 5 : 1);
     expect(new Set(sampler.asked.map((asked) => asked.sequence)).size).toBe(1);
     expect(sampler.released).toEqual([sampler.asked[0]?.sequence]);
   });

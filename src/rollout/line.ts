@@ -10,7 +10,7 @@ import type { Message, Part } from "../core/message.ts";
 import type { AgentTurn, Driver, Line } from "../envs/env.ts";
 import { grey } from "../envs/world-env.ts";
 import type { HttpRequest } from "../http/request.ts";
-import { fromOpenAI, readDataUri } from "../images/openai.ts";
+import { fromOpenAI } from "../images/openai.ts";
 import { choiceOf, respond, respondWith } from "../wire/answer.ts";
 import { ApiError, badField } from "../wire/errors.ts";
 import { readWanted } from "../wire/format.ts";
@@ -25,6 +25,7 @@ import type { ConversationTurn, OpenAnswer } from "./conversations.ts";
 import { type Converser, type TextConverser, Threads, type TokenConverser, tokenReader } from "./converse.ts";
 import type { Address, Face } from "./door.ts";
 import type { Said } from "./matching.ts";
+import { sharedImage } from "./shared-images.ts";
 
 /** An answer, and when it was asked for and given (milliseconds since 1970). */
 export type LineTurn = AgentTurn & {
@@ -286,7 +287,7 @@ export class EpisodeLine implements Face {
       const name = createHash("sha256").update(url).digest("base64");
       const known =
         this.#images.get(name) ??
-        readDataUri(url).then((image) => (this.#options.driver.blindfold ? grey(image) : image));
+        sharedImage(url, name).then((image) => (this.#options.driver.blindfold ? grey(image) : image));
       this.#images.set(name, known);
       known.catch(() => this.#images.delete(name));
       return known;

@@ -1,4 +1,4 @@
-/** Rollouts over the embedded engine: what the ledger keeps is what the model computes, bit for bit, however it was scheduled. */
+/** Rollouts over the native engine: what the ledger keeps is what the model computes, bit for bit, however it was scheduled. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Datum } from "../engine/engine.ts";
 import { NativeEngine } from "../engine/native/engine.ts";
@@ -52,7 +52,7 @@ function datum({ ids, images, sampled }: Sequence, temperature: number): Datum {
   };
 }
 
-describe("Over the embedded engine", () => {
+describe("Over the native engine", () => {
   test.each([
     ["joined", {}],
     ["split with a window", { turns: "split", history: 1 } as const],

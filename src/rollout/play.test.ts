@@ -11,7 +11,7 @@ import { shareModule } from "../envs/load.ts";
 import { makeWorldEnv } from "../envs/registry.ts";
 import { tokenAgent } from "./agents.ts";
 import { builtinAgent, scriptedAgent } from "./builtin-agents.ts";
-import { playSeeds, scoreLine } from "./play.ts";
+import { playSeeds } from "./play.ts";
 import { wilson } from "./scores.ts";
 import { ScriptedSampler, testModel } from "./test-model.ts";
 import type { Trajectory } from "./trajectory.ts";
@@ -56,9 +56,7 @@ describe("Yardsticks", () => {
     expect(solvable).toBeLessThan(seeds.length);
     expect(scores.against.stop).toMatchObject({ success: { count: 0, total: 40 }, turns: 1, ended: { done: 40 } });
     expect(scores.against.random?.success.total).toBe(40);
-    expect(scoreLine(scores)).toMatch(
-      /^success 0\.\d\d \[0\.00, 0\.\d\d\] of 40 \(stop 0\.00, random 0\.\d\d, oracle 0\.\d\d\)$/,
-    );
+    expect(scores.success).toMatchObject({ total: 40, failed: 0 });
   });
 
   test("where there is no `stop`, the floor says nothing until its turns are over", async () => {
@@ -137,7 +135,6 @@ describe("SeedScores of a model", () => {
       failure: { seed: 1003, end: "engine_error", error: "The agent failed in turn 1: the server is gone" },
     });
     expect(Object.values(scores.ended).reduce((sum, count) => sum + count, 0)).toBe(39);
-    expect(scoreLine(scores)).toContain(" of 40, 1 failed (");
   });
 
   test("an oracle that throws is no missing oracle: its ceiling counts what failed", async () => {

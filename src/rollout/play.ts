@@ -96,17 +96,6 @@ export async function playSeeds(options: PlayOptions): Promise<SeedScores> {
   }
 }
 
-/** `success 0.61 [0.55, 0.67] of 256, 3 failed (stop 0.00, random 0.06, oracle 1.00)` */
-export function scoreLine({ success, against: { stop, random, oracle } }: SeedScores): string {
-  const beside = Object.entries({ stop, random, oracle }).flatMap(([name, figures]) =>
-    figures === undefined ? [] : [`${name} ${figures.success.value.toFixed(2)}${lost(figures.success)}`],
-  );
-  const { value, low, high, total } = success;
-  return `success ${value.toFixed(2)} [${low.toFixed(2)}, ${high.toFixed(2)}] of ${total}${lost(success)} (${beside.join(", ")})`;
-}
-
-const lost = ({ failed }: SuccessRate) => (failed === 0 ? "" : `, ${failed} failed`);
-
 /** As `evaluationMetrics` takes it. */
 export function envScores({ against: { stop, random, oracle }, ...figures }: SeedScores): EnvScores {
   const against = {

@@ -113,7 +113,7 @@ describe("The metrics of an evaluation", () => {
   test("hold nothing that was not measured: no agent, no number, not 0 and not 1", () => {
     const bare = env("b", 20, { against: { stop: rate(0, 100) } });
     const metrics = evaluationMetrics([env("a", 40), bare]);
-    expect(metrics).toMatchObject({ "eval/floor": 0, "eval/random/a": 0.1, "eval/ceiling/a": 0.9 });
+    expect(metrics).toMatchObject({ "eval/floor": 0, "eval/random/a": 0.1, "eval/ceiling/a": 0.9, "eval/seeds": 200 });
     for (const name of ["eval/random", "eval/ceiling", "eval/random/b", "eval/ceiling/b"]) {
       expect(metrics).not.toHaveProperty(name);
     }

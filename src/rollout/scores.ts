@@ -127,6 +127,7 @@ export function evaluationMetrics(envs: readonly EnvScores[]): Record<string, nu
   const failed = scored.reduce((sum, { success }) => sum + success.failed, 0);
   const metrics: Record<string, number> = {
     "eval/asked": asked,
+    "eval/seeds": scored.reduce((sum, { against }) => sum + against.stop.total, 0),
     "eval/episodes": asked - failed,
     "eval/failed": failed,
   };

@@ -18,8 +18,8 @@ export const faultyEnv = defineEnv({
     throws: share,
     hangs: share,
     slow: share,
-    /** A hang that blocks its thread, instead of a promise that never settles. */
-    blocks: z.boolean().default(false),
+    /** A hang that blocks its thread, waiting or computing, instead of a promise that never settles. */
+    blocks: z.enum(["no", "waits", "computes"]).default("no"),
     exits: z.boolean().default(false),
     /** Every fault adds a line here. */
     log: z.string().optional(),
@@ -52,7 +52,8 @@ export const faultyEnv = defineEnv({
         if (draw < options.throws + options.hangs) {
           note("hang");
           if (options.exits) process.exit(3);
-          while (options.blocks);
+          if (options.blocks === "waits") Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+          while (options.blocks === "computes");
           await new Promise(() => {});
         }
         if (draw > 1 - options.slow) await new Promise((resolve) => setTimeout(resolve, 10));

@@ -62,7 +62,7 @@ test("the action is told in words and marked where it stands in the reply", () =
   for (const turn of turns.filter(({ parsed }) => !parsed)) expect(turn.actionSpan).toBeUndefined();
 });
 
-test("both pictures are kept: as it was drawn and as the model got it", async () => {
+test("both images are kept: as it was drawn and as the model got it", async () => {
   const turn = rows[0]?.turns[0];
   const hashes = [turn?.frames[0], turn?.modelFrames?.[0]];
   const [drawn, seen] = await Promise.all(hashes.map((hash) => readFrame(run, hash as string)));
@@ -70,7 +70,7 @@ test("both pictures are kept: as it was drawn and as the model got it", async ()
   expect([seen?.width, seen?.height]).toEqual([32, 32]);
 });
 
-test("pictures have the same hash where they were drawn, sampled from and trained on", () => {
+test("images have the same hash where they were drawn, sampled from and trained on", () => {
   for (const { turns, tokens } of of("train")) {
     const images = tokens?.flatMap((sequence) => sequence.images) ?? [];
     expect(images.map(({ hash }) => hash)).toEqual(turns.flatMap(({ frames }) => frames));
@@ -85,8 +85,8 @@ test("a frame that a server rendered has its own hash where it was trained on, a
     ...span,
     features: { hash: "of-the-server", grid: [1, 2, 2], dtype: "uint8", data: span.image.data } as const,
   }));
-  const frames = (picture: string) => {
-    const seen = { logprobs: plain.samplerLogprobs, pictures: [picture], updatesBefore: 0 };
+  const frames = (testImage: string) => {
+    const seen = { logprobs: plain.samplerLogprobs, frameHashes: [testImage], updatesBefore: 0 };
     const credit = [{ advantages: plain.samplerLogprobs, seen }];
     const played = { ...episode, sequences: [{ ...plain, images }] };
     const record = recordOf(played, { step: 1, split: "train", textOf: String, credit });

@@ -21,7 +21,7 @@ export type SequenceCredit = {
   readonly seen?: {
     readonly logprobs: Float32Array;
     /** Hashes of the pixels it had, where the engine tells. */
-    readonly pictures?: readonly string[];
+    readonly frameHashes?: readonly string[];
     /** Updates that this step had made by then: with none before it, whatever differs from the sampler is drift. */
     readonly updatesBefore: number;
   };
@@ -167,7 +167,7 @@ function tokensRecord(
     ...(credit?.clipped && { clipped: [...credit.clipped].sort((a, b) => a - b) }),
     images: images.map((span, k) => {
       const { start, length, image } = span;
-      const seen = credit?.seen?.pictures?.[k];
+      const seen = credit?.seen?.frameHashes?.[k];
       // A learner names a frame that came with features by the renderer's hash of them.
       const learnerHash = seen === nameOf(span) ? image.hash : seen;
       return { start, length, hash: image.hash, ...(learnerHash !== undefined && { learnerHash }) };

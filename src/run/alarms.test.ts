@@ -52,6 +52,23 @@ describe("an oracle that solves nothing", () => {
     expect(kinds(evaluated({ "eval/ceiling": 0.1, "eval/ceiling/lake": 0.1 }))).toEqual([]);
   });
 
+  test("whose episodes fail is told apart, and so are random play and stopping at once, where more than a twentieth fail", () => {
+    const failed = { "eval/asked": 128, "eval/ceiling": 0.063, "eval/ceiling_failed": 120, "eval/random_failed": 7 };
+    const alarms = findAlarms(evaluated(failed));
+    expect(alarms).toMatchObject([{ kind: "controls", step: 8 }]);
+    expect(alarms[0]?.message).toContain(
+      "120 of 128 episodes of the oracle and 7 of 128 episodes of random play: they count as lost",
+    );
+    expect(kinds(evaluated({ "eval/asked": 128, "eval/floor_failed": 6, "eval/ceiling_failed": 6 }))).toEqual([]);
+    const [stopped] = findAlarms(evaluated({ "eval/asked": 128, "eval/ceiling": 0.9, "eval/floor_failed": 128 }));
+    expect(stopped?.message).toContain("128 of 128 episodes of stopping at once");
+    // The model played each of the 32 seeds four times, the oracle once.
+    const repeated = { "eval/asked": 128, "eval/seeds": 32, "eval/ceiling": 0.9, "eval/ceiling_failed": 3 };
+    expect(findAlarms(evaluated(repeated))[0]?.message).toContain("3 of 32 episodes of the oracle");
+    const calm = { "eval/asked": 128, "eval/seeds": 32, "eval/ceiling": 0.9, "eval/ceiling_failed": 1 };
+    expect(kinds(evaluated(calm))).toEqual([]);
+  });
+
   test("is said once by a watch that sees the evaluation", () => {
     const watch = new AlarmWatch();
     const zero = event(0, { "eval/ceiling": 0, "eval/ceiling/lake": 0 }, "eval");
@@ -135,7 +152,7 @@ describe("A warm start on a plateau", () => {
 
   test("near a blind choice is told, once, and not when it still falls, is far below, or is over", () => {
     expect(findAlarms(taught(() => 0.62))).toMatchObject([{ kind: "plateau", step: 199, level: "warning" }]);
-    expect(findAlarms(taught(() => 0.62))[0]?.message).toContain("0.62 nats a decision for 100 updates");
+    expect(findAlarms(taught(() => 0.62))[0]?.message).toContain("0.62 nats per decision for 100 updates");
     expect(kinds(taught((i) => 1.4 - i / 300))).toEqual([]);
     expect(kinds(taught(() => 0.3))).toEqual([]);
     expect(kinds(taught(() => 0.62).slice(1))).toEqual([]);

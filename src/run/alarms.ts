@@ -15,7 +15,8 @@ export type AlarmKind =
   | "drift"
   | "non-finite"
   | "plateau"
-  | "ceiling";
+  | "ceiling"
+  | "controls";
 
 export type Alarm = {
   readonly kind: AlarmKind;
@@ -42,6 +43,8 @@ export type Thresholds = {
   readonly plateau: number;
   /** A plateau this near to a blind choice among the possible actions (its nats a decision over theirs) means that nothing is decided. */
   readonly chanceShare: number;
+  /** Failed episodes of the oracle, of random play or of stopping at once, above this share of those asked for. */
+  readonly failedControls: number;
 };
 
 export const DEFAULT_THRESHOLDS: Thresholds = {
@@ -54,6 +57,7 @@ export const DEFAULT_THRESHOLDS: Thresholds = {
   solved: 0.95,
   plateau: 100,
   chanceShare: 0.8,
+  failedControls: 0.05,
 };
 
 type Finder = (history: History, limits: Thresholds) => Alarm | undefined;
@@ -144,7 +148,7 @@ const blind: Finder = ({ sight }) => {
     step,
     message: `The model is blind: another episode's frames make its replies as likely as its own (gap ${number(gap)} nats, interval ${number(low)} to ${number(high)}).`,
     advice:
-      "Look at the frames in the viewer, check that the vision part is not frozen or starved (freeze, rates.vision), and warm start on demonstrations. If the interval is wide, probe more episodes (sight.episodes).",
+      "Look at the frames in the viewer, check that the vision part is not frozen or starved (freeze, rates.vision), and warm start on demonstrations. If the interval is wide, measure more episodes (sight.episodes).",
   };
 };
 
@@ -160,7 +164,7 @@ const entropy: Finder = ({ train }, limits) => {
     kind: "entropy",
     level: "warning",
     step: stepOf(train),
-    message: `Entropy has collapsed to ${number(now)} nats a token (${number(before)} at first): the policy no longer tries anything else.`,
+    message: `Entropy has collapsed to ${number(now)} nats per token (${number(before)} at first): the policy no longer explores.`,
     advice:
       "Go back to an earlier checkpoint with a lower learning rate, an entropy bonus, a higher clipHigh or a KL to the reference.",
   };
@@ -178,7 +182,7 @@ const repetition: Finder = ({ train }, limits) => {
     step: stepOf(train),
     message: repeats
       ? `The model repeats itself: ${percent(mean(tokens as number[]))} of sampled tokens equal the token before them.`
-      : `The model gives one and the same reply in ${percent(mean(replies as number[]))} of all turns.`,
+      : `The model gives the same reply in ${percent(mean(replies as number[]))} of all turns.`,
     advice:
       "Go back to an earlier checkpoint with a lower learning rate; check that replies end with the closing token and that the reward does not pay for length.",
   };
@@ -196,7 +200,7 @@ const noVariance: Finder = ({ train }, limits) => {
       ? `In ${limits.window} steps every sibling earned the same, and nearly all succeed: there is nothing left to learn here.`
       : `In ${limits.window} steps all siblings of every group earned the same: there is no signal, and nothing is learned.`,
     advice: solved
-      ? "Stop, or go on with a harder environment."
+      ? "Stop, or continue with a harder environment."
       : "Use easier seeds or a warm start so that some siblings succeed, more siblings per group, a higher temperature, or a denser reward.",
   };
 };
@@ -213,10 +217,10 @@ const idle: Finder = ({ train }, limits) => {
     kind: "idle",
     level: "warning",
     step: stepOf(train),
-    message: `In ${limits.window} steps nothing pulled at the weights: no update was made.`,
+    message: `In ${limits.window} steps every gradient was zero: no update was made.`,
     advice: unfit
       ? "maxrl compares only groups whose rewards are all 0 or more (groups/unfit): use grpo, or rewards without penalties."
-      : "Look at what the filters leave (groups/trained, filter/*, episodes/masked), and at sampling.maxTokens if replies are cut.",
+      : "Check which groups the filters keep (groups/trained, filter/*, episodes/masked), and sampling.maxTokens if replies are cut.",
   };
 };
 
@@ -228,7 +232,7 @@ const drift: Finder = ({ train }, limits) => {
     kind: "drift",
     level: "warning",
     step: stepOf(train),
-    message: `Learner and sampler disagree by ${number(mean(values))} nats a token: what is trained is not what was sampled.`,
+    message: `Learner and sampler disagree by ${number(mean(values))} nats per token: training does not match what was sampled.`,
     advice: stale
       ? "Episodes are older than the weights: lower maxStaleness, or set an off-policy correction."
       : "On policy they must agree. Compare temperature, precision and image preprocessing of the two; sort the step's tokens by drift in the viewer.",
@@ -249,7 +253,7 @@ const nonFinite: Finder = ({ newest }) => {
         ? `Not a finite number: ${names.slice(0, 4).join(", ")}${names.length > 4 ? ` and ${names.length - 4} more` : ""}.`
         : `${skipped} update(s) were skipped because a gradient was not finite.`,
     advice:
-      "The weights were left as they were. If it comes again, go back to an earlier checkpoint, lower the learning rate and look for an infinite reward.",
+      "The weights did not change. If it happens again, go back to an earlier checkpoint, lower the learning rate and look for an infinite reward.",
   };
 };
 
@@ -264,7 +268,7 @@ const plateau: Finder = ({ sft }, limits) => {
     kind: "plateau",
     level: "warning",
     step: stepOf(sft),
-    message: `The warm start knows the format and not the way: ${number(now)} nats a decision for ${limits.plateau} updates, where a blind choice among the possible actions costs ${number(chance)}.`,
+    message: `The warm start has learned the format but not the decisions: ${number(now)} nats per decision for ${limits.plateau} updates; a blind choice among the possible actions costs ${number(chance)}.`,
     advice:
       "Such plateaus can end suddenly: give it more episodes or a higher learning rate, draw cells as whole tokens, and look at decisions/* in the viewer.",
   };
@@ -282,13 +286,50 @@ const ceiling: Finder = ({ evaluation }) => {
     kind: "ceiling",
     level: "warning",
     step,
-    message: `The oracle solves no episode${where && ` of ${where}`}${failed > 0 ? `; ${failed} of its episodes failed` : ""}: nothing can be won there.`,
+    message: `The oracle solves no episode${where && ` of ${where}`}${failed > 0 ? `; ${failed} of its episodes failed` : ""}: no model can win there.`,
     advice:
-      "Play an episode yourself (saccade play). Check success() and solve() of the world, that its act() throws nothing, and that maxTurns leaves room for the answer.",
+      "Play an episode yourself (saccade play). Check success() and solve() of the world, that its act() does not throw, and that maxTurns leaves room for the answer.",
   };
 };
 
-const FINDERS: readonly Finder[] = [blind, nonFinite, ceiling, drift, entropy, repetition, noVariance, idle, plateau];
+const CONTROLS = [
+  ["the oracle", "eval/ceiling_failed"],
+  ["random play", "eval/random_failed"],
+  ["stopping at once", "eval/floor_failed"],
+] as const;
+
+/** A policy that never acts right may never meet the fault that the oracle and random play meet. */
+const controls: Finder = ({ evaluation }, limits) => {
+  // With repeats the model plays a seed several times, and these agents once. Older runs have no `eval/seeds`.
+  const asked = evaluation?.metrics["eval/seeds"] ?? evaluation?.metrics["eval/asked"] ?? 0;
+  if (evaluation === undefined || asked === 0) return undefined;
+  const failed = CONTROLS.flatMap(([name, metric]) => {
+    const count = evaluation.metrics[metric] ?? 0;
+    return count > limits.failedControls * asked ? [`${count} of ${asked} episodes of ${name}`] : [];
+  });
+  if (failed.length === 0) return undefined;
+  return {
+    kind: "controls",
+    level: "warning",
+    step: evaluation.step,
+    message: `The environment failed in ${failed.join(" and ")}: they count as lost, so these controls are too low.`,
+    advice:
+      "Run saccade check on the environment, or play an episode yourself (saccade play): its act() may throw, or its rewards may not be finite.",
+  };
+};
+
+const FINDERS: readonly Finder[] = [
+  blind,
+  nonFinite,
+  ceiling,
+  controls,
+  drift,
+  entropy,
+  repetition,
+  noVariance,
+  idle,
+  plateau,
+];
 
 /** The metric in each of the last `count` training events; undefined unless all of them have it. */
 function lastValues(train: readonly RunEvent[], name: string, count: number): number[] | undefined {

@@ -141,7 +141,7 @@ describe("a damaged checkpoint", () => {
           await truncate(path, cut);
           const found = await store.latest();
           expect(found?.step).toBe(2);
-          expect(found?.note).toMatch(/^Going on from step-2: step-3: /);
+          expect(found?.note).toMatch(/^Continuing from step-2: step-3: /);
           expect(found?.note).toContain(name);
         }
         await rm(path);

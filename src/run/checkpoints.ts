@@ -33,6 +33,8 @@ export type Best = {
   readonly metric: string;
   /** Names the evaluation that gave the score: only scores of one evaluation are compared. */
   readonly evaluation?: string;
+  /** The score of each environment, where there are several. */
+  readonly environments?: Readonly<Record<string, number>>;
 };
 
 export class CheckpointStore {
@@ -103,14 +105,23 @@ export class CheckpointStore {
   }
 
   /** Moves `best.json` to a saved step when its score is higher than that of the best so far, or that is of another evaluation. */
-  async offerBest(step: number, score: number, metric: string, evaluation?: string): Promise<boolean> {
+  async offerBest(
+    step: number,
+    score: number,
+    metric: string,
+    evaluation?: string,
+    environments?: Best["environments"],
+  ): Promise<boolean> {
     const before = await this.bestScore();
     const isRival = before !== undefined && before.evaluation === evaluation;
     if (!Number.isFinite(score) || (isRival && before.score >= score)) return false;
     const found = await this.#check(step);
     if (typeof found === "string")
       throw new DataError(`step-${step} can't be the best checkpoint: ${found}. Save it first.`);
-    await writeAtomic(join(this.folder, "best.json"), `${JSON.stringify({ step, score, metric, evaluation })}\n`);
+    await writeAtomic(
+      join(this.folder, "best.json"),
+      `${JSON.stringify({ step, score, metric, evaluation, environments })}\n`,
+    );
     await this.#retain();
     return true;
   }
@@ -131,11 +142,11 @@ export class CheckpointStore {
     for (const step of tries) {
       const found = await this.#check(step);
       if (typeof found === "string") note += `${note && "; "}step-${step}: ${found}`;
-      else return note === "" ? found : { ...found, note: `Going on from step-${step}: ${note}.` };
+      else return note === "" ? found : { ...found, note: `Continuing from step-${step}: ${note}.` };
     }
     if (tries.length === 0 && note === "") return undefined;
     throw new DataError(
-      `No whole checkpoint is left in ${this.folder} (${note}). Start the run again in a new folder, or delete this one.`,
+      `No complete checkpoint is left in ${this.folder} (${note}). Start the run again in a new folder, or delete this one.`,
     );
   }
 

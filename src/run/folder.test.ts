@@ -9,8 +9,10 @@ import { openRun, type RunFolder } from "./folder.ts";
 import { readFrameBytes } from "./frames.ts";
 import { listRuns } from "./list.ts";
 import { readManifest } from "./manifest.ts";
-import { picture, record, weights, withFolder } from "./test-run.ts";
+import { record, testImage, weights, withFolder } from "./test-run.ts";
 import { readTrajectories, trajectorySteps } from "./trajectories.ts";
+
+const JITI = join(import.meta.dirname, "../../node_modules/jiti/lib/jiti-cli.mjs");
 
 const options = { config: { seed: 1, optimizer: { learningRate: 0.1 } } };
 
@@ -22,7 +24,7 @@ async function trainSteps(run: RunFolder, from: number, to: number, saveEvery = 
       step,
       episodes,
       (episode) => episode,
-      ({ sibling }) => [picture(sibling)],
+      ({ sibling }) => [testImage(sibling)],
     );
     if (step % saveEvery === 0) {
       await run.saveCheckpoint(step, weights(step), { position: step });
@@ -243,7 +245,7 @@ test("a process killed at any instant leaves all it said was saved, whole", asyn
     const writer = join(import.meta.dirname, "test-writer.ts");
     let reported = 0;
     for (let round = 0; round < 6; round++) {
-      const child = spawn(process.execPath, ["--import", "jiti/register", writer, folder], {
+      const child = spawn(process.execPath, [JITI, writer, folder], {
         stdio: ["ignore", "pipe", "inherit"],
       });
       const stopAfter = random.randrange(1, 12);

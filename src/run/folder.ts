@@ -293,7 +293,7 @@ export class RunFolder {
 
 function checkMode(path: string, mode: "new" | "resume" | "either", resumed: boolean, names: readonly string[]): void {
   if (mode === "new" && resumed) {
-    throw new ConfigError(`${path} holds a run already. Choose another folder, or resume this one.`);
+    throw new ConfigError(`${path} already holds a run. Choose another folder, or resume this one.`);
   }
   if (mode === "resume" && !resumed) throw new ConfigError(`${path} holds no run to resume. Check the path.`);
   const others = names.filter((name) => !OWN_NAMES.has(name));

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { DataError } from "../core/errors.ts";
 import { encodePng } from "../images/png.ts";
 import { FrameStore, readFrame } from "./frames.ts";
-import { picture, withFolder } from "./test-run.ts";
+import { testImage, withFolder } from "./test-run.ts";
 
 const pngs = async (folder: string) => (await readdir(join(folder, "frames"))).sort();
 
@@ -17,26 +17,26 @@ async function bytesOf(folder: string): Promise<number> {
 test("each distinct frame is stored once, and reads back pixel for pixel", async () => {
   await withFolder(async (folder) => {
     const store = await FrameStore.open(folder);
-    const hashes = Array.from({ length: 60 }, (_, i) => store.put(picture(i % 6)));
+    const hashes = Array.from({ length: 60 }, (_, i) => store.put(testImage(i % 6)));
     await store.flush();
     expect(new Set(hashes).size).toBe(6);
     expect(await pngs(folder)).toEqual([...new Set(hashes)].map((hash) => `${hash}.png`).sort());
     expect(store.counts).toEqual({ stored: 6, bytes: await bytesOf(folder), overBudget: 0, overBacklog: 0, failed: 0 });
-    expect((await readFrame(folder, hashes[4]!))?.data).toEqual(picture(4).data);
-    expect(await readFrame(folder, picture(99).hash)).toBeUndefined();
+    expect((await readFrame(folder, hashes[4]!))?.data).toEqual(testImage(4).data);
+    expect(await readFrame(folder, testImage(99).hash)).toBeUndefined();
   });
 });
 
 test("the byte budget is never passed, also over a reopening, and each dropped frame is counted once", async () => {
   await withFolder(async (folder) => {
-    const maxBytes = encodePng(picture(1)).length * 5;
+    const maxBytes = encodePng(testImage(1)).length * 5;
     const first = await FrameStore.open(folder, { maxBytes });
-    for (let i = 0; i < 3; i++) first.put(picture(i));
+    for (let i = 0; i < 3; i++) first.put(testImage(i));
     await first.flush();
     const second = await FrameStore.open(folder, { maxBytes });
-    for (let round = 0; round < 2; round++) for (let i = 0; i < 20; i++) second.put(picture(i));
+    for (let round = 0; round < 2; round++) for (let i = 0; i < 20; i++) second.put(testImage(i));
     await second.flush();
-    for (let i = 0; i < 20; i++) second.put(picture(i));
+    for (let i = 0; i < 20; i++) second.put(testImage(i));
     await second.flush();
     const { stored, bytes, overBudget } = second.counts;
     expect(bytes).toBe(await bytesOf(folder));
@@ -50,10 +50,10 @@ test("the byte budget is never passed, also over a reopening, and each dropped f
 test("a backlog beyond its bound drops frames instead of holding their memory", async () => {
   await withFolder(async (folder) => {
     const store = await FrameStore.open(folder, { maxPendingBytes: 3 * 16 * 16 * 3 });
-    for (let i = 0; i < 10; i++) store.put(picture(i));
+    for (let i = 0; i < 10; i++) store.put(testImage(i));
     expect(store.counts.overBacklog).toBe(7);
     await store.flush();
-    for (let i = 3; i < 6; i++) store.put(picture(i));
+    for (let i = 3; i < 6; i++) store.put(testImage(i));
     await store.flush();
     expect(store.counts).toMatchObject({ stored: 6, overBacklog: 4 });
   });
@@ -61,7 +61,7 @@ test("a backlog beyond its bound drops frames instead of holding their memory", 
 
 test("a frame damaged on disk is reported when read, and written again when it is seen again", async () => {
   await withFolder(async (folder) => {
-    const image = picture(7);
+    const image = testImage(7);
     const path = join(folder, "frames", `${image.hash}.png`);
     const first = await FrameStore.open(folder);
     first.put(image);
@@ -92,7 +92,7 @@ test("a disk that refuses stops nothing and is counted", async () => {
   await withFolder(async (folder) => {
     const store = await FrameStore.open(folder);
     await rm(join(folder, "frames"), { recursive: true });
-    store.put(picture(1));
+    store.put(testImage(1));
     await store.flush();
     expect(store.counts).toMatchObject({ stored: 0, bytes: 0, failed: 1 });
     expect(store.problem).toContain("ENOENT");

@@ -25,7 +25,14 @@ export {
   type RunStatus,
   readManifest,
 } from "./manifest.ts";
-export { METRICS, type MetricGroup, type MetricInfo, type MetricUnit, metricInfo } from "./metrics.ts";
+export {
+  inEachEnvironment,
+  METRICS,
+  type MetricGroup,
+  type MetricInfo,
+  type MetricUnit,
+  metricInfo,
+} from "./metrics.ts";
 export { changeNotes, NO_NOTES, type RunNotes, readNotes } from "./notes.ts";
 export { Follower, LiveTrackers } from "./trackers/follow.ts";
 export { openTrackers, trackerSchema } from "./trackers/open.ts";

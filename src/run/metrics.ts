@@ -56,6 +56,7 @@ const LEARNING: readonly Row[] = [
     "lower",
   ],
   ["train/end/*", "share", "Episodes that ended for this reason."],
+  ["mixture/*", "share", "Episodes that are drawn from this environment at present, where the mixture changes."],
   ["train/advantage", "number", "Mean absolute advantage of a sampled token."],
   ["sft/nll", "nats", "Mean negative log-probability of a demonstrated token.", "lower"],
   ["sft/nll/*", "nats", "The same for one environment.", "lower"],
@@ -105,7 +106,7 @@ const EVALUATION: readonly Row[] = [
     "Of the sampled episodes that reached this turn (from 1), the share solved in it.",
     "higher",
   ],
-  ["eval/floor", "share", "Episodes that an agent solves by stopping at once, on the same seeds and limits."],
+  ["eval/floor", "share", "Episodes that an agent solves that stops at once, on the same seeds and limits."],
   ["eval/floor/*", "share", "The same for one environment."],
   ["eval/ceiling", "share", "Episodes that the oracle solves, on the same seeds and limits."],
   ["eval/ceiling/*", "share", "The same for one environment."],
@@ -119,6 +120,11 @@ const EVALUATION: readonly Row[] = [
   ["eval/parse_failures", "share", "Turns whose reply contains no readable action.", "lower"],
   ["eval/turns", "turns", "Mean turns of an evaluation episode."],
   ["eval/asked", "count", "Episodes that the evaluation asked for. Success is a share of these."],
+  [
+    "eval/seeds",
+    "count",
+    "Seeds of the evaluation. The oracle, random play and stopping at once play each of them once.",
+  ],
   ["eval/episodes", "count", "Episodes that were played."],
   ["eval/failed", "count", "Episodes that failed for reasons outside the policy. They count against success.", "lower"],
   ["eval/failed/*", "count", "The same for one environment.", "lower"],
@@ -126,7 +132,7 @@ const EVALUATION: readonly Row[] = [
   [
     "eval/floor_failed",
     "count",
-    "Episodes of the agent that stops at once that failed for reasons outside the policy.",
+    "Floor episodes (the agent that stops at once) that failed for reasons outside the policy.",
     "lower",
   ],
   ["eval/random_failed", "count", "Episodes of random play that failed for reasons outside the policy.", "lower"],
@@ -167,18 +173,18 @@ const STABILITY: readonly Row[] = [
   ["optimizer/skipped", "count", "Updates skipped because a number was not finite.", "lower"],
   ["critic/loss", "number", "The critic's loss.", "lower"],
   ["critic/value", "reward", "Mean value the critic predicts."],
-  ["critic/return", "reward", "Mean return it should predict."],
+  ["critic/return", "reward", "Mean return that the critic should predict."],
   ["critic/value_error", "number", "Mean squared error of the values.", "lower"],
   ["critic/explained_variance", "share", "Variance of the returns that the values explain.", "higher"],
   ["critic/clip_value", "share", "Values whose change was clipped."],
   ["critic/grad_norm", "number", "Global norm of the critic's gradient, before clipping."],
   ["critic/learning_rate", "number", "The critic's learning rate."],
   ["drift/mean", "nats", "Mean |learner − sampler| log-probability of sampled tokens, before the update.", "lower"],
-  ["drift/max", "nats", "The largest of them.", "lower"],
-  ["drift/turn/*", "nats", "The largest of them in the replies of one turn, counted from 0.", "lower"],
+  ["drift/max", "nats", "The largest such difference.", "lower"],
+  ["drift/turn/*", "nats", "The largest such difference in the replies of one turn, counted from 0.", "lower"],
   ["correction/*", "number", "Off-policy correction: means and shares of its weights and masks."],
   ["staleness/mean", "number", "Updates between sampling and training, mean over episodes."],
-  ["staleness/max", "number", "The largest of them."],
+  ["staleness/max", "number", "The largest such number."],
   ["groups/played", "count", "Groups played for this step, refills included."],
   ["groups/trained", "count", "Groups that were trained."],
   ["groups/too_small", "count", "Groups dropped because fewer than two siblings survived.", "lower"],
@@ -194,7 +200,7 @@ const STABILITY: readonly Row[] = [
   ],
   ["episodes/masked", "count", "Over-long episodes that count for the baseline of their group but carry no loss."],
   ["episodes/unpaid", "count", "Over-long episodes whose reward a filter set to 0."],
-  ["filter/*", "number", "Reported by a filter."],
+  ["filter/*", "number", "A number that a filter reports."],
 ];
 
 const PERFORMANCE: readonly Row[] = [
@@ -226,7 +232,7 @@ const PERFORMANCE: readonly Row[] = [
   ["log/frame_bytes", "bytes", "Bytes of stored frames."],
   ["log/frames_dropped", "count", "Distinct frames not stored: budget, backlog or disk.", "lower"],
   ["log/trajectories_dropped", "count", "Kept trajectories not stored: budget, backlog or disk.", "lower"],
-  ["log/trajectories_unkept", "count", "Trajectories not kept by policy, since the run was opened."],
+  ["log/trajectories_unkept", "count", "Trajectories that were not selected for storing, since the run was opened."],
   ["log/events_lost", "count", "Events that could not be written to disk.", "lower"],
 ];
 
@@ -271,4 +277,16 @@ export function checkMetric(name: string): void {
 
 function table(group: MetricGroup, rows: readonly Row[]): MetricInfo[] {
   return rows.map(([name, unit, meaning, better]) => ({ name, group, unit, meaning, ...(better && { better }) }));
+}
+
+/** A metric's value in each environment, by name, where there are several of them. */
+export function inEachEnvironment(
+  metrics: Readonly<Record<string, number>>,
+  metric: string,
+): [env: string, value: number][] {
+  const prefix = `${metric}/`;
+  const found = Object.entries(metrics).flatMap(([name, value]): [string, number][] =>
+    name.startsWith(prefix) ? [[name.slice(prefix.length), value]] : [],
+  );
+  return found.length > 1 ? found.sort(([a], [b]) => (a < b ? -1 : 1)) : [];
 }

@@ -15,7 +15,7 @@ export async function withFolder<T>(body: (folder: string) => Promise<T>): Promi
 }
 
 /** An image that no other number gives. */
-export function picture(n: number, size = 16): Image {
+export function testImage(n: number, size = 16): Image {
   const data = new Uint8Array(size * size * 3);
   for (let i = 0; i < data.length; i++) data[i] = Math.imul(i + 1, n * 2_654_435 + 97) >>> 13;
   return new Image(size, size, data);
@@ -37,7 +37,7 @@ export function record(step: number, sibling: number, more: Partial<TrajectoryRe
     turns: [
       {
         observation: "<image>\nWohin? 🧭",
-        frames: [picture(sibling).hash],
+        frames: [testImage(sibling).hash],
         reply: "<action>left</action>",
         stopReason: "stop",
         actions: ["left"],

@@ -1,7 +1,7 @@
 /**
- * `trajectories/step-N.jsonl`: one JSON row for each episode that was kept, with all a viewer needs to show it: what was seen (frames
- * by hash), said, done and earned, and on request every token with its numbers. Which episodes are kept is `keepPolicy`: the best,
- * median and worst of each group, and those that failed. What is not kept is counted.
+ * `trajectories/step-N.jsonl`: one JSON row per stored episode, with all that a viewer needs: frames (by hash), messages, replies, actions
+ * and rewards, and if wanted every token with its numbers. `keepPolicy` chooses the episodes: the best, median and worst of each group, and
+ * those that failed. The others are only counted.
  */
 import { appendFile, mkdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,10 +13,10 @@ import { readLines, repairTail } from "./jsonl.ts";
 
 export const TRAJECTORIES_FOLDER = "trajectories";
 
-/** Numbers aligned to the ids of a sequence; null where one is not finite. Made by `numbers`. */
+/** Numbers aligned with the ids of a sequence; null for those that are not finite. `numbers` makes it. */
 export type NumberRow = readonly (number | null)[];
 
-/** What each letter of `TokensRecord.kinds` says of the token in its place. */
+/** The letters of `TokensRecord.kinds`, one per token. */
 export const TOKEN_KINDS = {
   p: "prompt",
   s: "sampled",
@@ -25,22 +25,22 @@ export const TOKEN_KINDS = {
   i: "image",
 } as const;
 
-/** One token sequence: the whole episode when turns are joined, one turn when they are split. Every row is aligned to `ids`. */
+/** One token sequence: the whole episode if turns are joined, one turn if they are split. Every row is aligned with `ids`. */
 export type TokensRecord = {
   readonly ids: readonly number[];
-  /** One letter a token, see `TOKEN_KINDS`. */
+  /** One letter per token, see `TOKEN_KINDS`. */
   readonly kinds: string;
-  /** What each id reads as, for viewers that have no tokenizer. */
+  /** The text of each id, for viewers, which have no tokenizer. */
   readonly texts?: readonly string[];
-  /** Log-probabilities: of the sampler when it drew the id, and of the learner before its update. 0 where nothing was sampled. */
+  /** Log-probabilities of the sampler when it drew the id, and of the learner before its update. 0 for ids that were not sampled. */
   readonly samplerLogprobs: NumberRow;
   readonly learnerLogprobs?: NumberRow;
-  /** Updates the step had made when the learner first saw this sequence; what differs from the sampler after the first is no drift. */
+  /** How many updates the step had made when the learner first saw this sequence. If there were any, a difference from the sampler is not drift. */
   readonly updatesBefore?: number;
   readonly advantages?: NumberRow;
   /** Positions whose ratio was clipped in the update. */
   readonly clipped?: readonly number[];
-  /** `hash`: the frame the sampler was given. `learnerHash`: the one trained on, where it was asked; they must agree. */
+  /** `hash`: the sampler's frame. `learnerHash`: the learner's frame, if the engine reports it. They must agree. */
   readonly images: readonly {
     readonly start: number;
     readonly length: number;
@@ -51,7 +51,7 @@ export type TokensRecord = {
   readonly replies: readonly { readonly turn: number; readonly start: number; readonly end: number }[];
 };
 
-/** A part of a turn's reward, with the span of the reply that earned it where it has one, and what was found right or wrong in it. */
+/** A part of a turn's reward, with the span of the reply that earned it (if it has one) and the statements that were checked. */
 export type RewardRecord = {
   readonly name: string;
   readonly value: number;
@@ -59,7 +59,7 @@ export type RewardRecord = {
   readonly claims?: readonly { readonly span: readonly [number, number]; readonly right: boolean }[];
 };
 
-/** Where an action met the frame that was seen before it; lengths are fractions of its width and height. */
+/** Where on the frame before it an action happened. Lengths are fractions of the frame's width and height. */
 export type MarkRecord = {
   readonly action: string;
   readonly x?: number;
@@ -71,40 +71,40 @@ export type MarkRecord = {
 };
 
 export type TurnRecord = {
-  /** What was said to the agent before this reply; a frame stands in it as "<image>". */
+  /** The messages to the agent before this reply, with "<image>" for each frame. */
   readonly observation: string;
   /** Hashes of the frames of that observation as the environment drew them, in order. */
   readonly frames: readonly string[];
-  /** The same frames as the model got them, where they were resized. */
+  /** The same frames as the model saw them, if they were resized. */
   readonly modelFrames?: readonly string[];
   readonly reply: string;
   readonly stopReason: "stop" | "length";
   /** Each action that was played, as text. */
   readonly actions: readonly string[];
-  /** Where the action stands in the reply, [start, end) in UTF-16 units. */
+  /** The part of the reply that names the actions, [start, end) in UTF-16 units. */
   readonly actionSpan?: readonly [number, number];
-  /** Where its actions met the frame: of worlds with a pointer. */
+  /** Where on the frame its actions happened, for worlds with a pointer. */
   readonly marks?: readonly MarkRecord[];
   readonly parsed: boolean;
   readonly wellFormed: boolean;
   readonly valid: boolean;
   readonly feedback?: string;
   readonly reward: number;
-  /** The parts of it; absent in older runs. */
+  /** The parts of the reward; absent in older runs. */
   readonly rewards?: readonly RewardRecord[];
   /** Reward of this turn and all later ones, undiscounted. */
   readonly return: number;
-  /** Version of the policy that sampled the reply; the lowest when weights changed in between. */
+  /** Version of the policy that sampled the reply; the lowest one if the weights changed during it. */
   readonly version: number;
   readonly sampleMs: number;
   readonly envMs: number;
-  /** Of a program that brings its own loop: which of its conversations this is, and what it sent and was answered. */
+  /** For a program with its own loop: the conversation of this turn, the program's request and the answer. */
   readonly request?: RequestRecord;
-  /** log p(reply | own frames) − log p(reply | another episode's frames), where it was probed. */
+  /** log p(reply | own frames) − log p(reply | another episode's frames), if it was measured. */
   readonly sight?: number;
 };
 
-/** A message of a program. A frame stands in `text` as "<image>"; `parts` tells where, for messages of several parts. */
+/** A message of a program. `text` has "<image>" for each frame; `parts` has the exact order, for messages of several parts. */
 export type RequestMessage = {
   readonly role: string;
   readonly text: string;
@@ -117,14 +117,14 @@ export type RequestRecord = {
   readonly conversation: number;
   /** `chat`, `responses` or `messages`. */
   readonly wire: string;
-  /** What was new to the conversation. */
+  /** The messages that were new to the conversation. */
   readonly messages: readonly RequestMessage[];
-  /** Of the request that opened the conversation: what the chat template read beside the messages, tools above all. */
+  /** On the request that opened the conversation: further inputs of the chat template, mostly tools. */
   readonly variables?: JsonObject;
   readonly calls: readonly { readonly name: string; readonly arguments: string }[];
 };
 
-/** What a program left behind: its last lines of output, who said its reward, and the conversations that others branched off from. */
+/** What remains of a program: its last lines of output, the source of its reward, and how its conversations branched. */
 export type ProgramRecord = {
   readonly log: readonly string[];
   readonly paidBy?: string;
@@ -136,38 +136,38 @@ export type TrajectoryRecord = {
   readonly id: string;
   readonly env: string;
   readonly seed: number;
-  /** Siblings of one episode seed share it. */
+  /** The name of the group; its siblings play the same seed. */
   readonly group: string;
   readonly sibling: number;
-  /** `sight`: played on real frames to probe whether the model looks. */
+  /** `sight`: played on real frames to measure whether the model looks. */
   readonly split: "train" | "eval" | "sight";
   readonly step: number;
   /** 0: greedy. */
   readonly temperature: number;
   readonly reward: number;
   readonly success: boolean;
-  /** `done`, `max_turns`, `max_tokens`, or one of our faults. */
+  /** `done`, `max_turns`, `max_tokens`, or a failure of ours. */
   readonly end: string;
-  /** Of one that is `done`: how it ended, in the words of its environment. */
+  /** If it is `done`: how it ended, in the environment's words. */
   readonly ending?: string;
   readonly error?: string;
   readonly retries?: number;
-  /** Where there was a judge: how long it took, and why it paid nothing if it failed. */
+  /** If there was a judge: how long it took, and its error if it failed and paid nothing. */
   readonly judge?: { readonly ms: number; readonly error?: string };
   readonly program?: ProgramRecord;
-  /** Over sampled tokens; absent where nothing was trained. */
+  /** Over sampled tokens; absent if nothing was trained. */
   readonly advantage?: { readonly mean: number; readonly min: number; readonly max: number };
   readonly turns: readonly TurnRecord[];
-  /** What was shown after the last reply. */
+  /** The observation after the last reply. */
   readonly final?: { readonly observation: string; readonly frames: readonly string[] };
   readonly tokens?: readonly TokensRecord[];
-  /** Why this row was kept. */
+  /** Why this episode was stored. */
   readonly kept?: KeepReason;
 };
 
 export type KeepReason = "best" | "median" | "worst" | "error";
 
-/** What the policy looks at; episodes of any shape can be judged before their rows are built. */
+/** The fields that `keepPolicy` reads, so that it can choose before any row is built. */
 export type Keepable = {
   readonly group: string;
   readonly sibling: number;
@@ -179,8 +179,8 @@ export type Keepable = {
 export type Kept<T> = { readonly episode: T; readonly why: KeepReason };
 
 /**
- * Best, median and worst of each group by reward (then success, then the lower sibling), and errors. `maxGroups`: only so many groups,
- * in the order given, so fixed evaluation seeds keep the same ones every time. `maxErrors` bounds a run in which everything fails.
+ * Best, median and worst of each group by reward (then success, then the lower sibling), and errors. `maxGroups`: only the first groups,
+ * so that the same evaluation seeds are stored every time. `maxErrors` limits the rows of a run in which everything fails.
  */
 export function keepPolicy<T extends Keepable>(
   episodes: readonly T[],
@@ -211,7 +211,7 @@ export function keepPolicy<T extends Keepable>(
   return { kept, dropped: episodes.length - kept.length };
 }
 
-/** 32-bit floats as the shortest decimals that read back as the same floats: about half the bytes of printing them as doubles. */
+/** 32-bit floats as the shortest decimals that give the same floats again, in about half the bytes of doubles. */
 export function numbers(values: Float32Array): NumberRow {
   return Array.from(values, (value) => {
     if (!Number.isFinite(value)) return null;
@@ -221,9 +221,9 @@ export function numbers(values: Float32Array): NumberRow {
 }
 
 export type TrajectoryOptions = {
-  /** Bytes the folder may hold. */
+  /** Maximum size of the folder, in bytes. */
   readonly maxBytes?: number;
-  /** Rows that may wait to be written. */
+  /** Maximum number of rows that wait to be written. */
   readonly maxPending?: number;
 };
 
@@ -260,7 +260,7 @@ export class TrajectoryStore {
     return store;
   }
 
-  /** Takes rows, or functions that build them later one at a time (a row with tokens takes milliseconds), and returns at once. */
+  /** Queues rows and returns immediately. A function builds its row later, one at a time: a row with tokens takes milliseconds. */
   append(step: number, rows: readonly (TrajectoryRecord | (() => TrajectoryRecord))[]): void {
     const room = Math.max(0, this.#maxPending - this.#pending);
     const taken = rows.slice(0, room);
@@ -273,7 +273,7 @@ export class TrajectoryStore {
     });
   }
 
-  /** Waits until all rows appended so far are written or dropped. */
+  /** Waits until all queued rows are written or dropped. */
   async flush(): Promise<void> {
     await this.#last;
   }
@@ -282,7 +282,7 @@ export class TrajectoryStore {
     return { ...this.#counts };
   }
 
-  /** Removes the files of later steps: a resumed run plays these steps again. */
+  /** Removes the files of later steps, which a resumed run plays again. */
   async discardAfter(step: number): Promise<void> {
     await this.flush();
     for (const later of await stepsIn(this.#folder)) {
@@ -293,7 +293,7 @@ export class TrajectoryStore {
     }
   }
 
-  /** Never throws: a row that can't be built or written is counted. */
+  /** Never throws; it counts rows that can't be built or written. */
   async #write(step: number, rows: readonly (TrajectoryRecord | (() => TrajectoryRecord))[]): Promise<void> {
     const counts = this.#counts;
     const lines: Buffer[] = [];
@@ -333,8 +333,8 @@ export function trajectorySteps(runPath: string): Promise<number[]> {
 }
 
 /**
- * The rows of a step. An evaluation that was played again after a crash is there twice; the later row counts. Adds to `missing` what
- * can't be read.
+ * The rows of a step. If an evaluation was played again after a crash, its later rows count. Rows that can't be read are reported in
+ * `missing`.
  */
 export async function readTrajectories(
   runPath: string,

@@ -9,7 +9,7 @@ import { ApiError } from "../wire/errors.ts";
 /** The real place of a folder with weights, all of whose files lie in the store. `base`: the served model. */
 export async function inside(store: string | undefined, path: string, base: string): Promise<string> {
   if (store === undefined) {
-    throw new ApiError(403, "This server loads no weights: start it with --store and a folder that holds them.");
+    throw new ApiError(403, "This server can't load weights: start it with --store and the folder that holds them.");
   }
   const root = await realpath(store);
   const named = resolve(root, path);

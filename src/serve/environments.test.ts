@@ -119,7 +119,7 @@ describe("a remote environment", () => {
     const far = await remote(url, "faulty", { throws: 1 });
     await far.reset(0);
     await expect(far.step("x")).rejects.toThrow("a fault was injected");
-    await expect(far.step("x")).rejects.toThrow("no episode under way");
+    await expect(far.step("x")).rejects.toThrow("no running episode");
     expect(await far.reset(1)).toHaveLength(1);
   });
 

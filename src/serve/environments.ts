@@ -132,7 +132,10 @@ export class Environments {
     if (typeof call === "number") {
       if (call === session.call && asked === session.asked) return answer(session.last);
       if (call !== session.call + 1) {
-        throw new HttpError(409, `Call ${call} was answered before or comes too early: ${session.call + 1} is next.`);
+        throw new HttpError(
+          409,
+          `Call ${call} was already answered or comes too early: the next is ${session.call + 1}.`,
+        );
       }
       session.call = call;
       session.asked = asked;
@@ -284,7 +287,7 @@ export class Environments {
     if (!this.#sessions.has(session.id)) throw new HttpError(404, "The session was closed.");
     const { env } = session;
     if (["step", ...MORE_METHODS].includes(method) && !session.playing) {
-      throw new HttpError(409, `The session has no episode under way: call reset before ${method}.`);
+      throw new HttpError(409, `The session has no running episode: call reset before ${method}.`);
     }
     switch (method) {
       // The first messages say it all.

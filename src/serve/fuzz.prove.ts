@@ -20,11 +20,11 @@ test("100,000 hostile bodies: no fault, no leak", async () => {
   });
   try {
     const [url] = (await once(child, "message")) as [string];
-    const picture = await renderedImage(url);
+    const testImage = await renderedImage(url);
     const seed = Number(process.env.SACCADE_FUZZ_SEED ?? 1);
     const resident: number[] = [];
     for (let round = 0; round < ROUNDS; round++) {
-      const { faults, refused, answered } = await assail(url, hostile(COUNT / ROUNDS, seed + round, picture));
+      const { faults, refused, answered } = await assail(url, hostile(COUNT / ROUNDS, seed + round, testImage));
       expect(faults).toEqual([]);
       child.send("collect");
       await once(child, "message");

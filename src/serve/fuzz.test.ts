@@ -20,7 +20,7 @@ test("no body is answered with a fault or not at all", async () => {
     "fields",
     "bytes",
     "numbers",
-    "pictures",
+    "images",
     "features",
     "addresses",
     "nesting",

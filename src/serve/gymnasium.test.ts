@@ -27,17 +27,17 @@ async function connect(url: string, more: Options = {}): Promise<Env> {
   open.push({ close: async () => env.close?.() });
   return env;
 }
-const picture = (messages: readonly Message[]) =>
+const testImage = (messages: readonly Message[]) =>
   createHash("sha256")
     .update(messages.flatMap(imagesOf)[0]?.data ?? new Uint8Array())
     .digest("hex");
 
 async function play(env: Env, seed: number, replies: readonly string[]): Promise<Told[]> {
-  const told: Told[] = [[null, false, picture(await env.reset(seed))]];
+  const told: Told[] = [[null, false, testImage(await env.reset(seed))]];
   for (const reply of replies) {
     const step = await env.step(reply);
     const over = step.terminated || step.truncated;
-    told.push([step.rewards[0]?.value ?? Number.NaN, over, picture(step.observation)]);
+    told.push([step.rewards[0]?.value ?? Number.NaN, over, testImage(step.observation)]);
     if (over) break;
   }
   return told;
@@ -50,7 +50,7 @@ describe.runIf(gymPython)("a Gymnasium environment", () => {
     ["Taxi-v4", [], {}, (random) => random.integers(0, 6)],
     ["CartPole-v1", [], {}, (random) => random.integers(0, 2)],
     ["Pendulum-v1", ["--option", "g=9.5"], { g: 9.5 }, (random) => [Math.round(random.uniform(-2, 2) * 64) / 64]],
-  ])("%s over a bad link is the episode that Python plays, picture for picture", async (name, args, options, draw) => {
+  ])("%s over a bad link is the episode that Python plays, frame for frame", async (name, args, options, draw) => {
     const link = await badLink((await start([name, ...args])).url, 3);
     open.push(link);
     const env = await connect(link.url);

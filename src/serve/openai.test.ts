@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => served.close());
 
-const MESSAGES = [{ role: "user" as const, content: "You moved up. Look at the picture" }];
+const MESSAGES = [{ role: "user" as const, content: "You moved up. Look at the image" }];
 const LOOK = [
   {
     role: "user" as const,
@@ -38,7 +38,7 @@ describe("the official SDK", () => {
     expect(models.data.map(({ id }) => id)).toEqual(["policy"]);
   });
 
-  test("chats about a picture, and gets the ids, log-probabilities and text that the sampler gave", async () => {
+  test("chats about an image, and gets the ids, log-probabilities and text that the sampler gave", async () => {
     const answer = await client.chat.completions.create({
       ...greedy,
       messages: LOOK,
@@ -160,12 +160,12 @@ describe("the official SDK", () => {
   test.each<[string, object, number]>([
     ["an unknown model", { model: "other" }, 404],
     [
-      "a picture on the web",
+      "an image on the web",
       { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "http://127.0.0.1/x.png" } }] }] },
       400,
     ],
     [
-      "a picture in a file",
+      "an image in a file",
       { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "file:///etc/passwd" } }] }] },
       400,
     ],
@@ -201,8 +201,8 @@ describe("the official SDK", () => {
 test("our own evaluation plays against it by url#name", async () => {
   const model = await openModel(`${served.url}/v1#policy`, { temperature: 0, maxTokens: 8 });
   const agent = model.agent({ seed: 1 } as never);
-  const picture = new Image(64, 64, new Uint8Array(64 * 64 * 3).fill(90));
-  const reply = await agent.reply([user(text("Go on. "), image(picture))], AbortSignal.timeout(60_000));
+  const testImage = new Image(64, 64, new Uint8Array(64 * 64 * 3).fill(90));
+  const reply = await agent.reply([user(text("Go on. "), image(testImage))], AbortSignal.timeout(60_000));
   expect(reply).toBeDefined();
   await model.close();
 });
@@ -273,7 +273,7 @@ describe("who may ask", () => {
       socket.end(`GET /v1/models HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
       let said = "";
       for await (const part of socket) said += String(part);
-      expect(said).toMatch(/^HTTP\/1\.1 403 [\s\S]*not reached under that name/);
+      expect(said).toMatch(/^HTTP\/1\.1 403 [\s\S]*does not answer to that host name/);
     },
   );
 

@@ -135,7 +135,7 @@ describe("an OpenEnv server as an environment", () => {
     await env.reset(1);
     for (const socket of sockets?.clients ?? []) socket.send(JSON.stringify(observe({ text: "stale" }, 1, true)));
     await vi.waitFor(() => expect(sockets?.clients.size).toBe(0));
-    await expect(env.step("x")).rejects.toThrow("a message that nobody asked for");
+    await expect(env.step("x")).rejects.toThrow("an unexpected message");
     expect((await env.reset(2)).map(textOf).join()).toContain("here");
     await env.close?.();
   });
@@ -143,7 +143,7 @@ describe("an OpenEnv server as an environment", () => {
   test.each<[string, Handle, string]>([
     ["leaves", () => "leave", "closed the connection"],
     ["says nothing", () => undefined, "gave no answer within 300 ms"],
-    ["says no JSON", () => "{", "no answer: {"],
+    ["says no JSON", () => "{", "not an answer: {"],
     [
       "fails",
       () => ({ type: "error", data: { code: "EXECUTION_ERROR", message: "oh" } }),

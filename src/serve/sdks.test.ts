@@ -23,9 +23,9 @@ const WALK = {
     parameters: { type: "object", properties: { way: { type: "string" } }, required: ["way"] },
   },
 };
-const PICTURE = dataUri(64, 96);
+const IMAGE = dataUri(64, 96);
 const SAID = "You moved up.";
-const ASKED = "Look at the picture";
+const ASKED = "Look at the image";
 const model = "policy";
 
 let served: Served;
@@ -41,7 +41,7 @@ afterAll(() => served.close());
 async function teach({ engine, folder, url }: Served): Promise<void> {
   const { renderer, tokenizer, generation } = await loadChat(folder);
   const learner = await engine.learner({ folder, seed: 1 });
-  const seen = image(decodePng(Buffer.from(PICTURE.split(",")[1] as string, "base64")));
+  const seen = image(decodePng(Buffer.from(IMAGE.split(",")[1] as string, "base64")));
   const lessons: [Message[], string, JsonObject][] = [
     [[user(text(ASKED), seen)], SAID, {}],
     [[user(text("Go on."))], CALL, { tools: [WALK] as unknown as JsonObject[] }],
@@ -78,12 +78,12 @@ describe("the openai client", () => {
       role: "user" as const,
       content: [
         { type: "text" as const, text: ASKED },
-        { type: "image_url" as const, image_url: { url: PICTURE } },
+        { type: "image_url" as const, image_url: { url: IMAGE } },
       ],
     },
   ];
 
-  test("chats about a picture, with log-probabilities", async () => {
+  test("chats about an image, with log-probabilities", async () => {
     const { choices } = await openai.chat.completions.create({
       ...greedy,
       messages: look,
@@ -129,10 +129,10 @@ describe.each([
 ])("Vercel's AI SDK with %s", (_, make) => {
   const content = [
     { type: "text" as const, text: ASKED },
-    { type: "image" as const, image: PICTURE },
+    { type: "image" as const, image: IMAGE },
   ];
 
-  test("chats about a picture, whole and streamed", async () => {
+  test("chats about an image, whole and streamed", async () => {
     const asked = {
       model: make(),
       temperature: 0,

@@ -62,7 +62,7 @@ export class Seat {
   }
 
   async step(reply: string): Promise<Parcel> {
-    if (this.#session === undefined) throw new HttpError(409, "There is no episode under way: reset first.");
+    if (this.#session === undefined) throw new HttpError(409, "No episode is running: reset first.");
     const parcel = await this.#environments.act(this.#session.id, "step", { action_str: reply });
     this.#state = { ...this.#state, step_count: this.#state.step_count + 1 };
     return parcel;

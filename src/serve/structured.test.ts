@@ -15,9 +15,9 @@ import { dataUri } from "./test-requests.ts";
 import { type Served, serveTiny } from "./test-serve.ts";
 
 const MODEL = "policy";
-const LOOK = "Look at the picture";
-const PICTURE = dataUri(64, 96);
-const BYTES = PICTURE.split(",")[1] as string;
+const LOOK = "Look at the image";
+const IMAGE = dataUri(64, 96);
+const BYTES = IMAGE.split(",")[1] as string;
 const Sight = z.object({
   colour: z.enum(["red", "blue"]),
   count: z.int().min(0).max(9),
@@ -49,7 +49,7 @@ afterAll(() => served.close());
 describe("the openai client", () => {
   const content = [
     { type: "text" as const, text: LOOK },
-    { type: "image_url" as const, image_url: { url: PICTURE } },
+    { type: "image_url" as const, image_url: { url: IMAGE } },
   ];
   const asked = { model: MODEL, messages: [{ role: "user" as const, content }], max_tokens: 200 };
   const tools = [{ type: "function" as const, function: { ...PRESS, strict: true } }];
@@ -88,7 +88,7 @@ describe("the openai client", () => {
         role: "user" as const,
         content: [
           { type: "input_text" as const, text: LOOK },
-          { type: "input_image" as const, image_url: PICTURE, detail: "auto" as const },
+          { type: "input_image" as const, image_url: IMAGE, detail: "auto" as const },
         ],
       },
     ];
@@ -110,7 +110,7 @@ describe("Vercel's AI SDK with its default model, which speaks Responses", () =>
       role: "user" as const,
       content: [
         { type: "text" as const, text: LOOK },
-        { type: "image" as const, image: PICTURE },
+        { type: "image" as const, image: IMAGE },
       ],
     },
   ];

@@ -5,7 +5,7 @@ import { serveTiny } from "./test-serve.ts";
 // Few images are kept, so that what is kept is soon full and what leaks shows.
 const served = await serveTiny({
   environments: { names: ["frozen_lake"], idleSeconds: 2 },
-  pictureBytes: 8 * 1024 * 1024,
+  frameBytes: 8 * 1024 * 1024,
 });
 process.on("message", () => {
   (globalThis as { gc?: () => void }).gc?.();

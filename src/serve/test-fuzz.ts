@@ -263,7 +263,7 @@ export function* hostile(
         path: pick(["/v1/chat/completions", "/v1/chat/completions/render", "/tokenize"]),
         type: JSON_TYPE,
         body,
-        kind: "pictures",
+        kind: "images",
       };
     } else if (draw < 0.9) {
       const item = mutate(Buffer.from(features, "base64"), random).toString("base64");

@@ -23,12 +23,12 @@ export function dataUri(width: number, height: number, shade = 40): string {
 
 const say = (content: unknown) => [{ role: "user", content }];
 const HELLO = say("You moved up. Look at the picture");
-const picture = (url: string) => ({ type: "image_url", image_url: { url } });
+const shown = (url: string) => ({ type: "image_url", image_url: { url } });
 const LOOK = say([
   { type: "text", text: "Look: " },
-  picture(dataUri(64, 64)),
+  shown(dataUri(64, 64)),
   { type: "text", text: " and " },
-  picture(dataUri(64, 96, 9)),
+  shown(dataUri(64, 96, 9)),
   { type: "text", text: " go" },
 ]);
 const TOOL = {
@@ -83,7 +83,7 @@ export const REQUESTS: readonly TestRequest[] = [
   { name: "a route that is not read", method: "GET", path: "/v1/chat/completions" },
   chat("greedy", { ...greedy, return_token_ids: true }),
   chat("no model named", { ...greedy, model: undefined, return_token_ids: true }),
-  chat("pictures", { ...greedy, messages: LOOK, return_token_ids: true }),
+  chat("images", { ...greedy, messages: LOOK, return_token_ids: true }),
   chat("log-probabilities", { ...greedy, logprobs: true, return_token_ids: true }),
   chat("top log-probabilities", { ...greedy, logprobs: true, top_logprobs: 3, return_token_ids: true }),
   chat("tokens as ids", { ...greedy, logprobs: true, top_logprobs: 1, return_tokens_as_token_ids: true }),
@@ -147,7 +147,7 @@ export const REQUESTS: readonly TestRequest[] = [
   chat("no choices", { ...greedy, n: 0 }),
   chat("top log-probabilities without log-probabilities", { ...greedy, top_logprobs: 2 }),
   chat("too many top log-probabilities", { ...greedy, logprobs: true, top_logprobs: 50 }),
-  chat("a picture that is none", { ...greedy, messages: say([picture("data:image/png;base64,AAAA")]) }),
+  chat("an image that is none", { ...greedy, messages: say([shown("data:image/png;base64,AAAA")]) }),
   chat("stream options without a stream", { ...greedy, stream_options: { include_usage: true } }),
   { name: "chat: broken JSON", path: "/v1/chat/completions", raw: '{"messages": [' },
   { name: "chat: another type", path: "/v1/chat/completions", raw: "{}", headers: { "content-type": "text/plain" } },
@@ -182,7 +182,7 @@ export const REQUESTS: readonly TestRequest[] = [
     stream: true,
     cache_salt: "v1",
   }),
-  render("pictures", { ...greedy, messages: LOOK }),
+  render("images", { ...greedy, messages: LOOK }),
   render("unknown model", { model: "nope" }),
   {
     name: "render: completions",

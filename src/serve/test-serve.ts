@@ -88,14 +88,13 @@ export class HeldEngine extends NativeEngine {
 
 /** The store is the folder that holds the model. */
 export async function serveTiny(
-  options: Partial<ServeOptions> & { readonly pictureBytes?: number; readonly engine?: NativeEngine } = {},
+  options: Partial<ServeOptions> & { readonly frameBytes?: number; readonly engine?: NativeEngine } = {},
 ): Promise<Served> {
   const root = await temporaryFolder();
   const folder = join(root, "model");
   await createServable(folder);
-  const { pictureBytes } = options;
-  const engine =
-    options.engine ?? new NativeEngine({ threads: 2, ...(pictureBytes !== undefined && { pictureBytes }) });
+  const { frameBytes } = options;
+  const engine = options.engine ?? new NativeEngine({ threads: 2, ...(frameBytes !== undefined && { frameBytes }) });
   const server = await startServer({ folder, name: "policy", store: root, ...options, engine });
   return {
     ...server,

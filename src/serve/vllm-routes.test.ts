@@ -125,7 +125,7 @@ describe("render and generate", () => {
     expect(error.message).toContain(message);
   });
 
-  test("a picture that was sent once can be named alone, until the server forgets it; another one under its name is another one", async () => {
+  test("an image that was sent once can be named alone, until the server forgets it; another one under its name is another one", async () => {
     const asked = { messages: LOOK, temperature: 0, max_tokens: 8 };
     const rendered = await post("/v1/chat/completions/render", asked);
     const whole = await post("/inference/v1/generate", rendered);

@@ -12,10 +12,10 @@ import { type Served, serveTiny } from "./test-serve.ts";
 
 const python = process.env.SACCADE_VLLM_PYTHON;
 const HELLO = [{ role: "user", content: "Hello." }];
-const PICTURE = dataUri(64, 96);
+const DATA_URI = dataUri(64, 96);
 const IMAGE = {
   type: "image",
-  source: { type: "base64", media_type: "image/png", data: PICTURE.split(",")[1] as string },
+  source: { type: "base64", media_type: "image/png", data: DATA_URI.split(",")[1] as string },
 };
 const SCHEMA = {
   type: "object",
@@ -43,13 +43,13 @@ const chat = (name: string, body: object): TestRequest => ({
 
 const REQUESTS: readonly TestRequest[] = [
   responses("greedy", {}),
-  responses("a picture", {
+  responses("an image", {
     input: [
       {
         role: "user",
         content: [
           { type: "input_text", text: "Look" },
-          { type: "input_image", image_url: PICTURE, detail: "auto" },
+          { type: "input_image", image_url: DATA_URI, detail: "auto" },
         ],
       },
     ],
@@ -61,7 +61,7 @@ const REQUESTS: readonly TestRequest[] = [
   responses("unknown model", { model: "nope" }),
   responses("no input", { input: undefined }),
   messages("greedy", {}),
-  messages("a picture", { messages: [{ role: "user", content: [{ type: "text", text: "Look" }, IMAGE] }] }),
+  messages("an image", { messages: [{ role: "user", content: [{ type: "text", text: "Look" }, IMAGE] }] }),
   messages("a system prompt", { system: "Be brief." }),
   messages("unknown model", { model: "nope" }),
   messages("no messages", { messages: undefined }),

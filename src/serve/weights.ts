@@ -69,7 +69,7 @@ export class ServedModels {
     const found = model === undefined || model === this.name ? this.#base : this.#adapters.get(model);
     if (found !== undefined) return found;
     const names = this.list().map(({ id }) => id);
-    throw new ApiError(404, `The model \`${model}\` does not exist; there are: ${names.join(", ")}.`, {
+    throw new ApiError(404, `The model \`${model}\` does not exist. The models are ${names.join(", ")}.`, {
       param: "model",
     });
   }

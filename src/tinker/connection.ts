@@ -199,7 +199,7 @@ export class Connection {
         ask.signal?.throwIfAborted();
         if (again === "once" && !neverArrived(error)) {
           throw new APIConnectionError(
-            `The connection broke while ${route} was sent, and this server does not tell repeats apart: whether it was done is unknown.`,
+            `The connection broke while sending ${route}. This server does not recognize repeats, so the client can't know whether it was executed, and does not retry.`,
           );
         }
         this.#checkPatience(again === "never" ? Number.NEGATIVE_INFINITY : started, error);

@@ -25,7 +25,7 @@ export function parseTinkerPath(path: string): TinkerPath {
   const [, run, kind, name] =
     /^tinker:\/\/([^/]+)\/(weights|sampler_weights|external_weights)\/([^/]+)$/.exec(path) ?? [];
   if (run === undefined || kind === undefined || name === undefined)
-    throw new ConfigError(`"${path}" is no path such as tinker://run/weights/name.`);
+    throw new ConfigError(`"${path}" is not a path such as tinker://run/weights/name.`);
   return { training_run_id: run, kind, checkpoint_id: `${kind}/${name}` };
 }
 

@@ -66,11 +66,11 @@ export class TrainingClient {
       const { loss_fn_outputs: outputs } = await result;
       const logprobs = outputs.map(({ logprobs: found }) => Float32Array.from(found?.data ?? []));
       const { loss, gradients, metrics } = lossFn(data, logprobs);
-      if (gradients.length !== data.length) throw new DataError("A custom loss gives one gradient a datum.");
+      if (gradients.length !== data.length) throw new DataError("A custom loss must give one gradient per datum.");
       const weighted = data.map((datum, i) => {
         const gradient = gradients[i] as Float32Array;
         if (gradient.length !== targetsOf(datum).length)
-          throw new DataError("A custom loss's gradients are as long as the targets.");
+          throw new DataError("A custom loss's gradients must be as long as the targets.");
         return withWeights(
           datum,
           gradient.map((slope) => -slope),

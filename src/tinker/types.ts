@@ -52,7 +52,8 @@ export class ModelInput {
 
   toInts(): number[] {
     return this.chunks.flatMap((chunk) => {
-      if (chunk.type !== "encoded_text") throw new DataError("A model input with images is more than ids.");
+      if (chunk.type !== "encoded_text")
+        throw new DataError("A model input with images can't be turned into ids alone.");
       return Array.from(chunk.tokens);
     });
   }

@@ -10,7 +10,7 @@ import { checkEstimator, getEstimator, resolveFilter } from "./registry.ts";
 
 export function checkRecipe(recipe: Recipe): void {
   const estimator = getEstimator(recipe.advantage.name);
-  checkEstimator(estimator, { turns: recipe.turns, critic: recipe.critic !== undefined, groupSize: recipe.siblings });
+  checkEstimator(estimator, { turns: recipe.turns, critic: recipe.critic !== undefined, siblings: recipe.siblings });
   checkEstimatorOptions(recipe.advantage);
   checkReduction(recipe.reduction);
   if (recipe.correction) checkCorrection(recipe.correction as Correction);
@@ -27,7 +27,13 @@ export function checkRecipe(recipe: Recipe): void {
     );
   }
   if (recipe.referenceEvery !== undefined && recipe.kl === undefined) {
-    throw new ConfigError("referenceEvery renews what kl is measured against: set kl, or leave it out.");
+    throw new ConfigError("referenceEvery replaces the reference of kl: set kl, or leave referenceEvery out.");
+  }
+  const ahead = (recipe.warmStart?.threads ?? 0) + 3;
+  if (recipe.mixture.name !== "fixed" && recipe.mixture.every < ahead) {
+    throw new ConfigError(
+      `mixture.every (${recipe.mixture.every}) must be at least ${ahead}: a warm start with ${recipe.warmStart?.threads ?? 0} threads plays so many batches ahead.`,
+    );
   }
   if (recipe.evaluate.seeds[1] < recipe.evaluate.seeds[0])
     throw new ConfigError("evaluate.seeds is [first, last]; last is smaller than first.");

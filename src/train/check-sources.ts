@@ -5,6 +5,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { ConfigError } from "../core/errors.ts";
+import { isJsonObject } from "../core/json.ts";
 import { nameOfEngine } from "../engine/registry.ts";
 import { canSlip, noSlip } from "../envs/demos.ts";
 import type { Env } from "../envs/env.ts";
@@ -13,7 +14,7 @@ import { type EnvRef, envKey } from "../envs/sources.ts";
 import { parseConfig } from "../model/config.ts";
 import { readJson } from "../model/files.ts";
 import { requireModel } from "../model/find.ts";
-import { modelSize } from "../model/size.ts";
+import { hasKnownSize, modelSize } from "../model/size.ts";
 import { noOracle } from "../rollout/demonstrator.ts";
 import { checkDemos, openData, type RunData } from "./data.ts";
 import { checkUpload } from "./hub.ts";
@@ -25,7 +26,9 @@ export async function checkSources(recipe: Recipe): Promise<void> {
   if (hub !== undefined) checkUpload(hub.repo);
   for (const file of warmStart?.files ?? []) {
     if (!existsSync(file)) {
-      throw new ConfigError(`There is no file ${file}, which warmStart.files names; paths start at the recipe's file.`);
+      throw new ConfigError(
+        `There is no file ${file}, which warmStart.files names; paths are relative to the recipe's file.`,
+      );
     }
   }
   const data = await openData(recipe);
@@ -40,12 +43,19 @@ async function checkModel(folder: string, { sampling, engine }: Recipe): Promise
   const file = join(folder, "config.json");
   const json = await readJson(file);
   if (nameOfEngine(engine) === "native") parseConfig(json, file);
-  const { maxPositions } = modelSize(json, file);
-  if (sampling.contextTokens > maxPositions) {
+  const maxPositions = hasKnownSize(json) ? modelSize(json, file).maxPositions : positionsOf(json);
+  if (maxPositions !== undefined && sampling.contextTokens > maxPositions) {
     throw new ConfigError(
       `sampling.contextTokens is ${sampling.contextTokens}, and ${file} allows ${maxPositions}: set it to that at most.`,
     );
   }
+}
+
+/** Of a family that an engine's worker knows and TypeScript does not, where its file says it. */
+function positionsOf(json: unknown): number | undefined {
+  const text = isJsonObject(json) && isJsonObject(json.text_config) ? json.text_config : json;
+  const most = isJsonObject(text) ? text.max_position_embeddings : undefined;
+  return typeof most === "number" ? most : undefined;
 }
 
 function envsOf({ train, warm, evaluation }: RunData): Map<string, EnvRef> {
@@ -61,7 +71,7 @@ async function tryEnv({ env, options }: EnvRef, needsOracle: boolean, noisy: boo
       if (!made.driver.builtins.includes("oracle")) throw new ConfigError(noOracle(env));
       if (noisy && !made.driver.builtins.includes("random")) {
         throw new ConfigError(
-          `${env}: warmStart.noise plays wrong answers now and then, and this agent has none: give it random(request), or leave warmStart.noise at 0.`,
+          `${env}: warmStart.noise needs wrong answers, but this agent has none: add random(request) to it, or set warmStart.noise to 0.`,
         );
       }
       return;

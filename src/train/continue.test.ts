@@ -55,7 +55,7 @@ describe("A recipe", () => {
     const path = await runs(["mine", {}, "stopped"]);
     const choice = await chooseRun(recipe({ seed: 5 }), path, either);
     expect(choice).toMatchObject({ folder: `${path}-2`, what: "new" });
-    expect(choice.note).toMatch(/not that of .*mine \(seed was 0, is 5\), so this is a new run: .*mine-2/);
+    expect(choice.note).toMatch(/differs from that of .*mine \(seed was 0, is 5\), so this is a new run: .*mine-2/);
     const more = await runs(["mine", {}, "finished"], ["mine-2", { seed: 5 }, "stopped"]);
     expect(await chooseRun(recipe({ siblings: 3 }), more, either)).toMatchObject({ folder: `${more}-3`, what: "new" });
     expect(await chooseRun(recipe({ seed: 5 }), more, either)).toMatchObject({ folder: `${more}-2`, what: "resume" });
@@ -86,7 +86,7 @@ describe("A recipe", () => {
     const path = await runs(["mine", {}, "stopped"]);
     const asked = chooseRun(recipe({ seed: 5, ...slow }), path, { mode, named });
     await expect(asked).rejects.toThrow(ConfigError);
-    await expect(asked).rejects.toThrow(/another recipe: seed was 0, is 5\. A run can change steps, optimizer, /);
+    await expect(asked).rejects.toThrow(/another recipe: seed was 0, is 5\. A run can change only steps, optimizer, /);
   });
 
   test("is the same though this version of Saccade has fields that the run had not", async () => {

@@ -81,8 +81,8 @@ export async function checkContinuation(folder: string, recipe: Recipe): Promise
 
 function anotherRecipe(folder: string, { fixed }: Standing): ConfigError {
   return new ConfigError(
-    `${folder} is a run of another recipe: ${described(fixed)}. A run can change ${MAY_CHANGE.slice(4).join(", ")}, and nothing else: ` +
-      "take the change back, or start another run (--new, or another --out).",
+    `${folder} is a run of another recipe: ${described(fixed)}. A run can change only ${MAY_CHANGE.slice(4).join(", ")}: ` +
+      "undo the change, or start another run (--new, or another --out).",
   );
 }
 
@@ -125,7 +125,7 @@ export async function chooseRun(
   if (mode === "resume" || named) {
     if (standing.fixed.length > 0) throw anotherRecipe(last.folder, standing);
     throw new ConfigError(
-      `${last.folder} is finished, and the recipe has changed (${described(standing.changed)}): go on with it (--resume), or start another run (--new, or another --out).`,
+      `${last.folder} is finished, and the recipe has changed (${described(standing.changed)}): continue it (--resume), or start another run (--new, or another --out).`,
     );
   }
   const next = nextFree(folder);
@@ -134,7 +134,7 @@ export async function chooseRun(
   return {
     folder: next,
     what: "new",
-    note: `The recipe is not that of ${last.folder} (${why}), so this is a new run: ${next}`,
+    note: `The recipe differs from that of ${last.folder} (${why}), so this is a new run: ${next}`,
   };
 }
 

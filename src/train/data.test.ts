@@ -107,12 +107,12 @@ describe("The order of episodes", () => {
 
   test("uses each demonstration of a source as often as it says, spread out, and each episode of reinforcement learning once", () => {
     const slow = { kind: "env", weight: 1, reuse: 3, envs: [{ env: "signals", options: {} }] } as const;
-    const seedsOf = (order: EpisodeOrder) => Array.from({ length: 3 * 128 * 2 }, (_, i) => order.at(i).seed);
+    const seedsOf = (order: EpisodeOrder) => Array.from({ length: 3 * 1024 * 2 }, (_, i) => order.at(i).seed);
     const seeds = seedsOf(new EpisodeOrder([slow], 0, new Set(), "demonstrations"));
     const counts = new Map<number, number>();
     for (const seed of seeds) counts.set(seed, (counts.get(seed) ?? 0) + 1);
     expect(new Set(counts.values())).toEqual(new Set([3]));
-    expect(counts.size).toBe(2 * 128);
+    expect(counts.size).toBe(2 * 1024);
     expect(new Set(seeds.slice(0, 16)).size).toBeGreaterThan(12);
     expect(new Set(seedsOf(new EpisodeOrder([slow], 0, new Set()))).size).toBe(seeds.length);
   });
@@ -169,6 +169,16 @@ describe("What is evaluated is not trained on", () => {
     await expect(openData(recipe({ envs: [{ env: "echo" }] }))).rejects.toThrow(
       "there is no row 1000000000 to evaluate",
     );
+  });
+
+  test("rows that are not there are no error of a run that never evaluates; those that are there stay held out", async () => {
+    const never = async (seeds: [number, number]) => {
+      const evaluate = { every: 0, seeds };
+      return (await openData(tinyRecipe(folder.model, { envs: [{ env: "echo" }], evaluate }))).train[0]?.rows?.length;
+    };
+    expect(await never([1_000_000_000, 1_000_000_009])).toBe(10);
+    expect(await never([2, 4])).toBe(7);
+    expect(await never([8, 11])).toBe(8);
   });
 
   test("two files that share a row are refused, whatever its place", async () => {

@@ -38,7 +38,10 @@ export async function openData({ envs, warmStart, evaluate }: Recipe): Promise<R
   const train = await openAll(envs);
   const imitated = warmStart?.envs === undefined ? undefined : await openAll(warmStart.envs);
   const held = evaluate.envs === undefined ? undefined : await openAll(evaluate.envs);
-  const entries = held === undefined ? ownEntries(train, seeds) : evaluationEntries(held, seeds);
+  // A run that never evaluates keeps its seeds apart; rows of data that are not there need not be.
+  const seedsOf = ({ data, rows = [] }: OpenSource) =>
+    evaluate.every > 0 || data === undefined ? seeds : seeds.filter((seed) => seed < rows.length);
+  const entries = held === undefined ? ownEntries(train, seedsOf) : evaluationEntries(held, seeds);
   const labels = distinctLabels(entries.map(({ label }) => label));
   const evaluation = entries.map((entry, i) => ({ ...entry, label: labels[i] as string }));
   const apart = { evaluation, data: new Map(dataOf(held ?? train)) };
@@ -54,8 +57,14 @@ async function openAll(sources: readonly Source[]): Promise<OpenSource[]> {
 }
 
 /** Every environment that is trained on, once. */
-function ownEntries(train: readonly OpenSource[], seeds: readonly number[]): EvaluationEntry[] {
-  const entries = train.flatMap((source) => onSeeds(source, seeds));
+function ownEntries(
+  train: readonly OpenSource[],
+  seedsOf: (source: OpenSource) => readonly number[],
+): EvaluationEntry[] {
+  const entries = train.flatMap((source) => {
+    const seeds = seedsOf(source);
+    return seeds.length === 0 ? [] : onSeeds(source, seeds);
+  });
   return [...new Map(entries.map((entry) => [envKey(entry), entry])).values()];
 }
 
@@ -112,7 +121,7 @@ async function refuseShared(file: string, heldFile: string): Promise<void> {
   if (shared.length === 0) return;
   const more = shared.length > 3 ? `, and ${shared.length - 3} more` : "";
   throw new ConfigError(
-    `${shared.length} rows are both trained on and evaluated: ${shared.slice(0, 3).join(", ")}${more}. Take them out of one of the files.`,
+    `${shared.length} rows are both trained on and evaluated: ${shared.slice(0, 3).join(", ")}${more}. Remove them from one of the files.`,
   );
 }
 
@@ -144,7 +153,7 @@ export type PlannedEpisode = {
 };
 
 /** Of a source whose demonstrations are used several times: so many are mixed at a time. */
-const REUSED = 128;
+const REUSED = 1024;
 
 /**
  * Which episode comes when: a source is drawn by weight, and its rows come in an order that each epoch shuffles anew, every row once. All of it follows from the run's
@@ -164,21 +173,24 @@ export class EpisodeOrder {
   /** The order of a source's present epoch. */
   readonly #orders: { epoch: number; order: readonly number[] }[] = [];
 
+  /** By which weights an episode's source is drawn. */
+  readonly #weightsAt: (index: number) => readonly number[];
+
   constructor(
     sources: readonly OpenSource[],
     seed: number,
     reserved: ReadonlySet<number>,
     kind: "episodes" | "demonstrations" = "episodes",
+    weightsAt?: (index: number) => readonly number[],
   ) {
     this.#sources = sources;
     this.#seed = seed;
     this.#reserved = reserved;
     this.#demonstrations = kind === "demonstrations";
     this.#counts = sources.map(() => 0);
-    const refs = sources.flatMap(({ envs, rows }) => (rows === undefined ? envs : []));
-    const distinct = [...new Map(refs.map((ref) => [envKey(ref), ref.env]))];
-    const labels = distinctLabels(distinct.map(([, env]) => env));
-    this.#labels = new Map(distinct.map(([key], i) => [key, labels[i] as string]));
+    this.#labels = labelsByKey(sources);
+    const weights = sources.map(({ weight }) => weight);
+    this.#weightsAt = weightsAt ?? (() => weights);
   }
 
   at(index: number): PlannedEpisode {
@@ -210,7 +222,7 @@ export class EpisodeOrder {
   #draw(index: number): { readonly source: number; readonly nth: number } {
     if (this.#sources.length === 1) return { source: 0, nth: index };
     for (let i = this.#drawn.length; i <= index; i++) {
-      const source = drawMember(this.#sources, mixSeed("mixture", this.#seed, i));
+      const source = drawMember(this.#weightsAt(i), mixSeed("mixture", this.#seed, i));
       const nth = this.#counts[source] as number;
       this.#counts[source] = nth + 1;
       this.#drawn.push({ source, nth });
@@ -218,7 +230,7 @@ export class EpisodeOrder {
     return this.#drawn[index] as { source: number; nth: number };
   }
 
-  /** Which demonstration of its source the nth is: each comes `uses` times among the next few hundred. */
+  /** Which demonstration of its source the nth is: each comes `uses` times among the next few thousand. */
   #reused(source: number, nth: number, uses: number): number {
     const block = Math.floor(nth / (REUSED * uses));
     const place = this.#order(source, block, REUSED * uses)[nth % (REUSED * uses)] as number;
@@ -234,11 +246,28 @@ export class EpisodeOrder {
   }
 }
 
-/** One of the mixture's members, each as often as its weight says. */
-function drawMember(members: readonly { readonly weight: number }[], seed: number): number {
-  const total = members.reduce((sum, { weight }) => sum + weight, 0);
+/** The names of sources without rows, by `envKey`. */
+function labelsByKey(sources: readonly OpenSource[]): Map<string, string> {
+  const refs = sources.flatMap(({ envs, rows }) => (rows === undefined ? envs : []));
+  const distinct = [...new Map(refs.map((ref) => [envKey(ref), ref.env]))];
+  const labels = distinctLabels(distinct.map(([, env]) => env));
+  return new Map(distinct.map(([key], i) => [key, labels[i] as string]));
+}
+
+/** The names that the episodes of each source have in metrics. */
+export function sourceLabels(sources: readonly OpenSource[]): ReadonlySet<string>[] {
+  const known = labelsByKey(sources);
+  return sources.map(
+    ({ envs, rows }) =>
+      new Set(rows?.map(({ env, label = env }) => label) ?? envs.map((ref) => known.get(envKey(ref)) as string)),
+  );
+}
+
+/** One of the members, each as often as its weight says. */
+function drawMember(weights: readonly number[], seed: number): number {
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
   let draw = new NumpyRandom(seed).random() * total;
-  const chosen = members.findIndex(({ weight }) => {
+  const chosen = weights.findIndex((weight) => {
     draw -= weight;
     return draw < 0;
   });

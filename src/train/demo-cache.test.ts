@@ -5,13 +5,19 @@ import { DemoCache } from "./demo-cache.ts";
 import type { DemoEpisode, Demos } from "./demo-player.ts";
 import type { Imitated } from "./taught-decisions.ts";
 
+const FRAME = { data: new Uint8Array(100) };
+
 /** Plays nothing, notes what was asked, and names each sequence after its seed. */
 function recorder() {
   const asked: number[][] = [];
   const demos: Demos = {
     async play(episodes: readonly DemoEpisode[]) {
       asked.push(episodes.map(({ seed }) => seed));
-      return episodes.map(({ seed }, at) => ({ sequence: { id: seed } as never, decisions: [], at }));
+      return episodes.map(({ seed }, at) => ({
+        sequence: { id: seed, images: [{ image: FRAME }] } as never,
+        decisions: [],
+        at,
+      }));
     },
     close: async () => {},
   };
@@ -50,6 +56,22 @@ test("a batch that is asked for while another plays the same demonstration waits
   const batches = await Promise.all([cache.play([episode("slow", 3, 3)]), cache.play([episode("slow", 3, 3)])]);
   expect(batches.map(named)).toEqual([[["slow", 3]], [["slow", 3]]]);
   expect(asked).toEqual([[3]]);
+});
+
+test("what there is no room for is played again, the oldest first, and room that was freed is used", async () => {
+  const { demos, asked } = recorder();
+  const cache = new DemoCache(demos, 250);
+  const play = (seed: number, uses = 3) => cache.play([episode("slow", seed, uses)]);
+  await play(1);
+  await play(2, 2);
+  await play(3);
+  expect(cache.size).toBe(2);
+  // The first made room for the third; the second is used up, so the first has room again.
+  await play(2);
+  await play(1);
+  await play(3);
+  expect(asked).toEqual([[1], [2], [3], [1]]);
+  expect(cache.size).toBe(2);
 });
 
 test("who asked meets the error of the one that plays", async () => {

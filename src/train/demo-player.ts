@@ -33,25 +33,39 @@ export class DemoPlayer implements Demos {
     this.#style = style;
   }
 
+  /** A world plays one episode at a time, and different worlds play at once: some wait for a browser or another program. */
   async play(episodes: readonly DemoEpisode[]): Promise<Imitated[]> {
-    const imitated: Imitated[] = [];
-    for (const [i, { env, seed }] of episodes.entries()) {
-      const world = await this.#worldOf(env);
-      if (world.driver !== undefined) {
-        const { layout, noise } = this.#style;
-        const { contextTokens = this.#model.maxPositions } = layout;
-        const options = { contextTokens, noise: noise.probability };
-        const driven = imitatedOf(await demonstrate(env.id, world, seed, this.#model, options));
-        imitated.push(...driven.map((one) => ({ ...one, at: i })));
-        continue;
-      }
-      const { demo, decisions } = await this.#playTaught(env.id, world, seed, i < WATCHED);
-      const sequences = await sequencesOf(demo, this.#model, this.#style.layout);
-      imitated.push(...imitatedOf(sequences, decisions).map((one) => ({ ...one, at: i })));
-      // The main thread also answers environments and the terminal.
-      if (i % 8 === 7) await new Promise((resolve) => setImmediate(resolve));
+    const byWorld = new Map<string, number[]>();
+    for (const [i, { env }] of episodes.entries()) {
+      const key = keyOf(env);
+      byWorld.set(key, [...(byWorld.get(key) ?? []), i]);
     }
-    return imitated;
+    const played: (readonly Imitated[])[] = episodes.map(() => []);
+    let count = 0;
+    const playAll = async (indices: readonly number[]) => {
+      for (const i of indices) {
+        played[i] = await this.#playOne(episodes[i] as DemoEpisode, i);
+        // The main thread also answers environments and the terminal.
+        if (++count % 8 === 0) await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    const ends = await Promise.allSettled([...byWorld.values()].map(playAll));
+    for (const end of ends) if (end.status === "rejected") throw end.reason;
+    return played.flat();
+  }
+
+  async #playOne({ env, seed }: DemoEpisode, at: number): Promise<Imitated[]> {
+    const world = await this.#worldOf(env);
+    const { layout, noise } = this.#style;
+    if (world.driver !== undefined) {
+      const { contextTokens = this.#model.maxPositions } = layout;
+      const options = { contextTokens, noise: noise.probability };
+      const driven = imitatedOf(await demonstrate(env.id, world, seed, this.#model, options));
+      return driven.map((one) => ({ ...one, at }));
+    }
+    const { demo, decisions } = await this.#playTaught(env.id, world, seed, at < WATCHED);
+    const sequences = await sequencesOf(demo, this.#model, layout);
+    return imitatedOf(sequences, decisions).map((one) => ({ ...one, at }));
   }
 
   async close(): Promise<void> {
@@ -64,6 +78,7 @@ export class DemoPlayer implements Demos {
   async #playTaught(name: string, env: Env, seed: number, watched: boolean) {
     const decisions: TaughtDecision[] = [];
     let turn = 0;
+    if (env instanceof WorldEnv) env.seesEnd = false;
     const demo = await playDemo(name, env, seed, undefined, this.#style.noise, async (taught, agreed) => {
       const looked = watched && agreed && env instanceof WorldEnv;
       const decision = looked ? await taughtDecision(env, taught, turn) : undefined;
@@ -73,13 +88,15 @@ export class DemoPlayer implements Demos {
     return { demo, decisions };
   }
 
-  #worldOf({ id, options = {} }: EnvSpec): Promise<Env> {
-    const key = envKey({ env: id, options });
-    const world = this.#worlds.get(key) ?? makeEnv(id, options);
+  #worldOf(env: EnvSpec): Promise<Env> {
+    const key = keyOf(env);
+    const world = this.#worlds.get(key) ?? makeEnv(env.id, env.options ?? {});
     this.#worlds.set(key, world);
     return world;
   }
 }
+
+const keyOf = ({ id, options = {} }: EnvSpec) => envKey({ env: id, options });
 
 export function imitatedOf(sequences: readonly Sequence[], decisions: readonly TaughtDecision[] = []): Imitated[] {
   return sequences.map((sequence) => ({ sequence, decisions }));

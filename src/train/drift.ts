@@ -1,5 +1,5 @@
 /**
- * Drift: how far the learner's log-probabilities are from those the sampler drew with, per turn. On the embedded engine, on policy, it is exactly 0; anything
+ * Drift: how far the learner's log-probabilities are from those the sampler drew with, per turn. On the native engine, on policy, it is exactly 0; anything
  * else says that what is trained is not what was played.
  */
 import type { Sequence } from "../rollout/trajectory.ts";

@@ -1,6 +1,6 @@
 /**
  * A recipe in words, with what it takes: tokens are counted in demonstrations that are played, time and memory are measured in a short run of the same recipe on this
- * machine (a few updates, two small steps) and scaled to its length. Episodes of the short run are an untrained model's, so only its rates are used: tokens sampled
+ * machine (a few updates, two small steps), corrected for what other programs took of the processors, and scaled to its length. Episodes of the short run are an untrained model's, so only its rates are used: tokens sampled
  * and learned per second. The estimate takes episodes to be as long as the oracle's.
  */
 import { mkdtemp, rm } from "node:fs/promises";
@@ -12,6 +12,7 @@ import { loadChat } from "../model/chat.ts";
 import { chatModel, createFolder, parameterCount } from "../model/index.ts";
 import type { Metrics, RunEvent } from "../run/events.ts";
 import { DemoPlayer } from "./demo-player.ts";
+import { type ProcessorReading, processorShare, readProcessor } from "./processor-share.ts";
 import type { Recipe } from "./recipe.ts";
 import { train } from "./train.ts";
 import { warmStartUpdates } from "./warm-start.ts";
@@ -19,20 +20,24 @@ import { warmStartUpdates } from "./warm-start.ts";
 const DEMOS = 16;
 const [PROBE_UPDATES, PROBE_STEPS, PROBE_GROUPS] = [12, 2, 16];
 
-/** Means over demonstrations; undefined: there is no oracle, or the model is not one that we make. */
+/** Means over demonstrations. */
 export type EpisodeSize = { readonly tokens: number; readonly sampled: number; readonly replies: number };
 export type Costs = {
   readonly episode?: EpisodeSize;
+  /** Why tokens are not counted. */
+  readonly uncounted?: string;
   readonly parameters?: number;
   readonly warmTokens?: number;
   readonly playedTokens?: number;
-  /** Of the whole run on this machine. */
+  /** Of the whole run on this machine, when no other program uses its processors. */
   readonly seconds?: {
     readonly warm: number;
     readonly step: number;
     readonly evaluation: number;
     readonly all: number;
   };
+  /** How much of its speed the short run had, next to other programs. */
+  readonly processorShare?: number;
   /** Highest memory of this process during the short run. */
   readonly peakBytes?: number;
 };
@@ -43,8 +48,13 @@ export async function recipeCosts(recipe: Recipe, { measure = true } = {}): Prom
   try {
     const config = await createFolder(folder, { preset: recipe.model.preset, seed: recipe.seed, ...recipe.model.set });
     const parameters = parameterCount(config);
-    const episode = await episodeSize(recipe, folder);
-    if (episode === undefined) return { parameters };
+    const episode = await episodeSize(recipe, folder).catch((error) => {
+      // There is no oracle, or the environment needs what is not installed here.
+      if (error instanceof SaccadeError) return error.message;
+      throw error;
+    });
+    if (episode === undefined || typeof episode === "string")
+      return { parameters, ...(episode !== undefined && { uncounted: episode }) };
     const { steps, groups, siblings, warmStart } = recipe;
     const warmTokens = (warmStart?.episodes ?? 0) * (warmStart?.epochs ?? 0) * episode.tokens;
     const sizes = { parameters, episode, warmTokens, playedTokens: steps * groups * siblings * episode.tokens };
@@ -73,10 +83,6 @@ async function episodeSize(recipe: Recipe, folder: string): Promise<EpisodeSize 
       sequences.reduce((sum, sequence) => sum + of(sequence), 0) / episodes.length;
     const sampled = mean(({ replies }) => replies.reduce((sum, { start, end }) => sum + end - start, 0));
     return { tokens: mean(({ ids }) => ids.length), sampled, replies: mean(({ replies }) => replies.length) };
-  } catch (error) {
-    // Without an oracle there is nothing to count before a model plays.
-    if (error instanceof SaccadeError && error.message.includes("oracle")) return undefined;
-    throw error;
   } finally {
     await player.close();
   }
@@ -108,12 +114,24 @@ async function measured(
   recipe: Recipe,
   episode: EpisodeSize,
   folder: string,
-): Promise<Pick<Costs, "seconds" | "peakBytes">> {
-  const events: RunEvent[] = [];
-  await train({ recipe: shortened(recipe), folder, onEvent: (event) => events.push(event) });
-  const of = (kind: RunEvent["kind"]) => events.flatMap((event) => (event.kind === kind ? [event.metrics] : []));
-  const update = median(of("sft").map((metrics) => metrics["time/step"] ?? 0));
-  const rate = (tokens: string, time: string) => median(of("train").map((metrics) => rateOf(metrics, tokens, time)));
+): Promise<Pick<Costs, "seconds" | "processorShare" | "peakBytes">> {
+  const events: { event: RunEvent; at: ProcessorReading }[] = [];
+  await train({
+    recipe: shortened(recipe),
+    folder,
+    onEvent: (event) => events.push({ event, at: readProcessor() }),
+  });
+  const of = (kind: RunEvent["kind"]) => events.filter(({ event }) => event.kind === kind);
+  const metricsOf = (kind: RunEvent["kind"]) => of(kind).map(({ event }) => event.metrics);
+  /** From the first event of a kind to its last. */
+  const shareOf = (kind: RunEvent["kind"]) => {
+    const [first, last] = [of(kind).at(0)?.at, of(kind).at(-1)?.at];
+    return first === undefined || last === undefined ? undefined : processorShare(first, last);
+  };
+  const [warmShare, share] = [shareOf("sft"), shareOf("train")];
+  const update = (warmShare ?? 1) * median(metricsOf("sft").map((metrics) => metrics["time/step"] ?? 0));
+  const rate = (tokens: string, time: string) =>
+    median(metricsOf("train").map((metrics) => rateOf(metrics, tokens, time))) / (share ?? 1);
   const [sampledPerSecond, learnedPerSecond] = [
     rate("speed/sampled_tokens", "time/sample"),
     rate("speed/trained_tokens", "time/learn"),
@@ -127,7 +145,9 @@ async function measured(
   const evaluations = evaluate.every > 0 ? Math.ceil(steps / evaluate.every) + Number(evaluate.before) : 0;
   const evaluation = play(tries);
   const seconds = { warm, step, evaluation, all: warm + steps * step + evaluations * evaluation };
-  return { seconds, peakBytes: process.resourceUsage().maxRSS * 1024 };
+  const had = share ?? warmShare;
+  const peakBytes = process.resourceUsage().maxRSS * 1024;
+  return { seconds, ...(had !== undefined && { processorShare: had }), peakBytes };
 }
 
 /** Tokens per second of the part of a step that handles them. */

@@ -45,7 +45,7 @@ export function checkFailed(episodes: FailedEpisodes, most: number, what: string
     [
       `${failed} of ${asked} episodes of ${what} failed after retries; rollout.maxFailed (${most}) allows ${Math.floor(most * asked + 1e-9)}. The first:`,
       ...(first === undefined ? [] : failureLines(first).map((line) => `  ${line}`)),
-      "Mend it, then give the same command again: the run goes on from its last checkpoint.",
+      "Fix it, then run the same command again: the run continues from its last checkpoint.",
     ].join("\n"),
     sound,
   );

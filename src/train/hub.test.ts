@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { CheckpointStore } from "../run/checkpoints.ts";
 import { loadEvents } from "../run/events.ts";
+import { openRun } from "../run/folder.ts";
 import { CheckpointUploads, HubError, uploadModel } from "./hub.ts";
 import { NARROW, TestHub, TOKEN } from "./test-hub.ts";
 import { type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
@@ -80,6 +81,26 @@ describe("uploadModel", () => {
     const { folder, files } = await upload({ folder: join(store.folder, "step-2") });
     expect(folder).toBe(join(store.folder, "step-2", "policy"));
     expect(files).not.toContain("optimizer.safetensors");
+  });
+
+  test("sends the card of a checkpoint along, made anew from its run, with its images", async () => {
+    const run = join(scratch, "carded");
+    const folder = await openRun(run, { config: { name: "lake" } });
+    folder.log("eval", 0, { "eval/success": 0.25 });
+    folder.log("eval", 2, { "eval/success": 0.75 });
+    await folder.close("finished");
+    const store = new CheckpointStore(run, { keep: 3 });
+    await store.save(2, async (at) => {
+      await cp(model, join(at, "policy"), { recursive: true });
+      await writeFile(join(at, "policy/episode.gif"), "GIF89a");
+      await writeFile(join(at, "policy/README.md"), "an older card");
+    });
+    const { files } = await upload({ folder: run });
+    expect(files).toEqual(expect.arrayContaining(["README.md", "curve.png", "episode.gif", "model.safetensors"]));
+    const sent = hub.repos.get("me/agent")!.files;
+    expect(sent.get("README.md")!.toString()).toMatch(/\| success, sampled \| 0\.250 \| 0\.750 \|/);
+    expect(sent.get("curve.png")!.subarray(1, 4).toString()).toBe("PNG");
+    expect(sent.get("episode.gif")!.toString()).toBe("GIF89a");
   });
 
   test("says what to do when the token is refused, and never repeats the token", async () => {

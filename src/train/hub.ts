@@ -52,7 +52,7 @@ export function checkUpload(repo: string, token = process.env.HF_TOKEN ?? ""): v
   }
   if (!token.startsWith("hf_")) {
     throw new ConfigError(
-      "A token of the hub begins with hf_: make one with the right to write at https://huggingface.co/settings/tokens and put it into the environment variable HF_TOKEN.",
+      "A Hugging Face token begins with hf_: create one with write access at https://huggingface.co/settings/tokens and put it into the environment variable HF_TOKEN.",
     );
   }
 }

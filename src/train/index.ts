@@ -1,6 +1,7 @@
 /** Training: recipes, the trainer, and the algorithms they name. */
 export { biLevelGae, gae, grpo, maxrl, reinforcePlusPlus, rloo, turnGae } from "./advantages.ts";
 export { type CheckOptions, checkEnv } from "./check-env.ts";
+export { checkModel } from "./check-model.ts";
 export { checkRecipe } from "./check-recipe.ts";
 export { checkSources } from "./check-sources.ts";
 export { chooseRun, MAY_CHANGE } from "./continue.ts";
@@ -32,14 +33,17 @@ export {
   getFilter,
   getLoss,
   getMetric,
+  getMixture,
   lossNames,
   type Metric,
   metricNames,
+  mixtureNames,
   type Named,
   registerEstimator,
   registerFilter,
   registerLoss,
   registerMetric,
+  registerMixture,
 } from "./registry.ts";
 export type { Schedule } from "./schedule.ts";
 export { type SequenceLayout, sequencesOf, sftBatch } from "./sft.ts";

@@ -77,7 +77,7 @@ export async function learn(
           entry.first ??= {
             logprobs: shiftRight(output),
             updatesBefore: updates,
-            ...(report.pictures?.[k] && { pictures: report.pictures[k] }),
+            ...(report.frameHashes?.[k] && { frameHashes: report.frameHashes[k] }),
           };
           // A datum speaks of the id after its position.
           const clipped = clippedPositions(loss.watched, data[k] as Datum, output);

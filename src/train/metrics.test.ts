@@ -38,9 +38,10 @@ const RUNS: readonly Partial<RecipeInput>[] = [
     warmStart: { episodes: 4, batch: 4, optimizer: adam },
     evaluate: { seeds: [1_000_000_000, 1_000_000_003] },
   },
-  // Where there are several worlds, each has a loss of its own.
+  // Where there are several worlds, each has a loss of its own, and a share that may change.
   {
     envs: [LAKE, signalsEnv()],
+    mixture: { name: "progress" },
     sampling: { maxTokens: 4, contextTokens: 512 },
     steps: 0,
     warmStart: { episodes: 8, batch: 8, optimizer: adam },

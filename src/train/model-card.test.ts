@@ -7,8 +7,10 @@ import { decodeImage } from "../images/index.ts";
 import { shippedModel, shippedModels, weightsHash } from "../model/index.ts";
 import { CheckpointStore } from "../run/checkpoints.ts";
 import { loadEvents } from "../run/events.ts";
+import { openRun } from "../run/folder.ts";
 import { cardFiles, checkpointOf } from "./model-card.ts";
-import { resolveRecipe } from "./recipe.ts";
+import { recipeConfig, resolveRecipe } from "./recipe.ts";
+import { loadRecipe } from "./recipes.ts";
 import { type TestFolder, testFolder, tinyRecipe } from "./test-run.ts";
 import { train } from "./train.ts";
 
@@ -66,6 +68,20 @@ describe("The card of a checkpoint", () => {
 
   test("names no place of the machine that trained", async () => {
     expect(await cardOf(policy)).not.toContain(tiny.root);
+  });
+
+  test("has the command with what the run changed of a recipe that comes with Saccade, unless it names a place of this machine", async () => {
+    const carded = async (set: Record<string, unknown>) => {
+      const folder = join(tiny.root, `again-${Object.keys(set)}`);
+      const config = recipeConfig(loadRecipe("quickstart", set));
+      await (await openRun(folder, { config })).close("finished");
+      return new TextDecoder().decode((await cardFiles(policy, folder, 2))["README.md"]);
+    };
+    expect(await carded({})).toContain("npx saccade train quickstart\n");
+    expect(await carded({ steps: 6 })).toContain("npx saccade train quickstart --set steps=6\n");
+    const placed = await carded({ model: policy });
+    expect(placed).toContain("npx saccade train ./recipe.ts\n");
+    expect(placed).not.toContain(tiny.root);
   });
 
   test("shows a curve that is an image, and an episode", async () => {

@@ -5,13 +5,14 @@
  */
 import { writeFile } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
+import type { JsonObject } from "../core/json.ts";
 import { drawChart } from "../images/chart.ts";
 import { encodePng } from "../images/png.ts";
 import { HUB_PREFIX } from "../model/hub-cache.ts";
 import { weightsHash } from "../model/index.ts";
-import { loadEvents, type RunEvent, readManifest, series } from "../run/index.ts";
+import { inEachEnvironment, loadEvents, type RunEvent, readManifest, series } from "../run/index.ts";
 import { episodeGif } from "./film.ts";
-import { recipeNames } from "./recipes.ts";
+import { shippedRecipeWords } from "./reproduce.ts";
 
 export const CARD = "README.md";
 const [CURVE, EPISODE] = ["curve.png", "episode.gif"];
@@ -54,7 +55,7 @@ export function checkpointOf(folder: string): { readonly run: string; readonly s
   return run === undefined || step === undefined ? undefined : { run, step: Number(step) };
 }
 
-type Config = { readonly name?: string; readonly teaches?: string; readonly model?: unknown };
+type Config = JsonObject & { readonly name?: string; readonly teaches?: string };
 type Card = {
   readonly config: Config;
   readonly events: readonly RunEvent[];
@@ -67,6 +68,9 @@ type Card = {
 function cardText({ config, events, step, hash, curve, film }: Card): string {
   const { name = "run", teaches, model } = config;
   const base = typeof model === "string" && model.startsWith(HUB_PREFIX) ? model.slice(HUB_PREFIX.length) : undefined;
+  // A command with a path of the machine that trained says nothing elsewhere; the recipe's file does, without it.
+  const words = shippedRecipeWords(name, config);
+  const again = words?.complete ? words.words : undefined;
   const head = [
     "---",
     "library_name: transformers",
@@ -86,9 +90,8 @@ function cardText({ config, events, step, hash, curve, film }: Card): string {
     ...(film ? [`![an evaluation episode](${EPISODE})`] : []),
     sight(events),
     "## Train it again",
-    ...(recipeNames().includes(name)
-      ? [`\`\`\`sh\nnpx saccade train ${name}\n\`\`\``, "If the run changed the recipe, the changes are in its fields:"]
-      : ["```sh\nnpx saccade train ./recipe.ts\n```"]),
+    `\`\`\`sh\nnpx saccade train ${again ?? "./recipe.ts"}\n\`\`\``,
+    again === undefined ? "with this recipe:" : "All fields of the recipe, as the run had them:",
     `<details><summary>recipe.ts</summary>\n\n\`\`\`ts\n${recipeSource(config)}\n\`\`\`\n\n</details>`,
     ...(hash === undefined ? [] : [`Hash of the weights (\`saccade model info\`): \`${hash}\``]),
   ];
@@ -123,6 +126,9 @@ function measured(events: readonly RunEvent[]): string {
     row("floor: stop at once", (one) => value(one, "eval/floor")),
     row("floor: random play", (one) => value(one, "eval/random")),
     row("ceiling: oracle", (one) => value(one, "eval/ceiling")),
+    ...inEachEnvironment(last.metrics, "eval/success").map(([env]) =>
+      row(`\`${env}\`, sampled`, (one) => value(one, `eval/success/${env}`)),
+    ),
   ].join("\n");
 }
 
@@ -138,7 +144,7 @@ function sight(events: readonly RunEvent[]): string {
   return `Sight: its own images make a reply ${gap.toFixed(3)} nats likelier than another episode's${interval}.${blind}`;
 }
 
-function curveOf(events: readonly RunEvent[], title: string): Uint8Array | undefined {
+export function curveOf(events: readonly RunEvent[], title: string): Uint8Array | undefined {
   const points = (name: string) => series(events, name).map(({ step, value }) => [step, value] as const);
   const names = ["eval/success", "eval/success_greedy", "train/success"];
   const curves = names.map((name) => ({ name, points: points(name) })).filter((one) => one.points.length > 1);

@@ -79,6 +79,6 @@ export async function openParts(
 
 export function tooLate(field: string): ConfigError {
   return new ConfigError(
-    `This run began without ${field}, which can't be added on the way: leave it out, or begin another run (--out) from this one's policy (--set model=…).`,
+    `This run started without ${field}, which can't be added later: leave it out, or start another run (--out) from this run's policy (--set model=…).`,
   );
 }

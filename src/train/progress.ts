@@ -1,5 +1,5 @@
 /** Where a run stands; all of it is in every checkpoint. */
-import { isJsonObject } from "../core/json.ts";
+import { isJsonObject, type Json } from "../core/json.ts";
 import type { Recipe } from "./recipe.ts";
 
 export type Progress = {
@@ -22,6 +22,8 @@ export type Progress = {
   readonly probed: number;
   /** The critic's: its name. */
   readonly criticOptimizer: string;
+  /** How the sources are weighted by now, where that changes (`SourceWeights`). */
+  readonly mixture: Json;
 };
 
 /** What a checkpoint says, or the start; fields that an older checkpoint lacks are as at the start. */
@@ -38,6 +40,7 @@ export function progressFrom(state: unknown, recipe: Recipe): Progress {
     unmeasured: false,
     probed: -1,
     criticOptimizer: "",
+    mixture: null,
   };
   if (!isJsonObject(state)) return start;
   const found = { ...start, ...state } as Progress;

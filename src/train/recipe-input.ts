@@ -32,6 +32,16 @@ export type RecipeInput = {
   freeze?: "vision" | "language" | undefined;
   /** Sources of episodes, mixed by weight. May be empty only for supervised learning from files. */
   envs: SourceInput[];
+  /** How the weights of the sources change: never (`fixed`), or towards sources that learn (`progress`), with the mixture's own options. */
+  mixture?:
+    | {
+        /** Name of the mixture. Default: `"fixed"`. */
+        name?: "fixed" | "progress" | (string & Record<never, never>) | undefined;
+        /** Number of updates of a warm start after which the weights change. In reinforcement learning they change after every step. Integer, at least 1. Default: `50`. */
+        every?: number | undefined;
+        [constant: string]: unknown;
+      }
+    | undefined;
   /** Supervised warm start before reinforcement learning. */
   warmStart?:
     | {
@@ -246,7 +256,7 @@ export type RecipeInput = {
   optimizer: OptimizerInput;
   /** Schedule of the policy's learning rate. */
   schedule?: ScheduleInput | undefined;
-  /** Replace the reference by the policy every so many steps. By default it stays frozen. Integer, at least 1. */
+  /** Number of steps after which the policy replaces the reference. By default the reference stays frozen. Integer, at least 1. */
   referenceEvery?: number | undefined;
   /** 0 is synchronous. Otherwise, rollouts may be this many updates old. Integer, at least 0. Default: `0`. */
   maxStaleness?: number | undefined;
@@ -272,7 +282,7 @@ export type RecipeInput = {
   /** Evaluations on fixed seeds. */
   evaluate?:
     | {
-        /** Evaluate every so many steps. 0 never evaluates, and still keeps the seeds apart. Integer, at least 0. Default: `10`. */
+        /** Steps between evaluations. 0: never evaluate, but still keep the seeds apart. Integer, at least 0. Default: `10`. */
         every?: number | undefined;
         /** Sources to evaluate. By default the recipe's `envs`, on `seeds`. Rows of files are played as they are. */
         envs?: SourceInput[] | undefined;
@@ -293,7 +303,7 @@ export type RecipeInput = {
   /** Measurement of whether the model uses its images. */
   sight?:
     | {
-        /** Measure every so many steps. 0 never measures. Integer, at least 0. Default: `10`. */
+        /** Steps between measurements. 0: never measure. Integer, at least 0. Default: `10`. */
         every?: number | undefined;
         /** Episodes to measure on. Integer, at least 2. Default: `64`. */
         episodes?: number | undefined;
@@ -302,7 +312,7 @@ export type RecipeInput = {
   /** Checkpoints of the run. */
   checkpoint?:
     | {
-        /** Save every so many steps. Integer, at least 1. Default: `20`. */
+        /** Steps between checkpoints. Integer, at least 1. Default: `20`. */
         every?: number | undefined;
         /** How many checkpoints to keep, besides the best one. Integer, at least 1. Default: `2`. */
         keep?: number | undefined;
@@ -311,7 +321,7 @@ export type RecipeInput = {
   /** Upload checkpoints to the Hugging Face hub. The environment variable HF_TOKEN is the key. */
   hub?:
     | {
-        /** Upload every so many checkpoints, and the last one. Integer, at least 1. Default: `1`. */
+        /** Number of checkpoints from one upload to the next. The last one is always uploaded. Integer, at least 1. Default: `1`. */
         every?: number | undefined;
         /** Repository, `user/name`. */
         repo: string;
@@ -337,7 +347,7 @@ export type RecipeInput = {
           }
       )[]
     | undefined;
-  /** What the run folder keeps. */
+  /** What the run folder stores. */
   log?:
     | {
         /** Space for frames, in MB. Number, above 0. Default: `256`. */
@@ -346,11 +356,11 @@ export type RecipeInput = {
         tokens?: boolean | undefined;
       }
     | undefined;
-  /** What computes: a name, a name with settings such as `{ name: "native", threads: 4 }`, or a learner with a sampler. By default `native`. */
+  /** The engine: a name, a name with settings such as `{ name: "native", threads: 4 }`, or a learner with a sampler. By default `native`. */
   engine?: EngineConfig | undefined;
   /** What the recipe teaches. `saccade recipes` lists it. Default: `""`. */
   teaches?: string | undefined;
-  /** What a whole run takes. `saccade recipes` lists it. */
+  /** What a whole run needs. `saccade recipes` lists it. */
   needs?:
     | {
         /** Hardware of the measured run. */
@@ -359,7 +369,7 @@ export type RecipeInput = {
         time?: string | undefined;
       }
     | undefined;
-  /** What the author saw. Printed before a run. Default: `""`. */
+  /** The result to expect. Printed before a run. Default: `""`. */
   expect?: string | undefined;
 };
 
@@ -418,7 +428,7 @@ export type SourceInput =
       reuse?: number | undefined;
     }
   | {
-      /** File of rows that each name an episode. */
+      /** File of tickets: rows that each name an episode. */
       tickets: string;
       /** Share of the episodes, relative to the other sources. Number, above 0. Default: `1`. */
       weight?: number | undefined;
@@ -448,15 +458,15 @@ export type SourceInput =
         tasks: string;
         /** TypeScript file whose default export judges an episode. */
         reward?: string | undefined;
-        /** TypeScript file with `{ oracle, random }`, which answer requests in the model's place: a warm start. */
+        /** TypeScript file with `{ oracle, random }`, which answer in the model's place, for a warm start. */
         oracle?: string | undefined;
-        /** Most processes at a time. By default as many as episodes. Integer, at least 1. */
+        /** Maximum number of processes at a time. By default one per episode. Integer, at least 1. */
         concurrency?: number | undefined;
-        /** Most milliseconds for one episode. Integer, at least 1. Default: `600000`. */
+        /** Time limit of an episode, in milliseconds. Integer, at least 1. Default: `600000`. */
         timeoutMs?: number | undefined;
         /** Where the program runs. By default the recipe's folder. */
         folder?: string | undefined;
-        /** A process plays one episode after another. Default: `false`. */
+        /** Keep each process, and play one episode after another in it. Default: `false`. */
         persistent?: boolean | undefined;
       };
       /** Share of the episodes, relative to the other sources. Number, above 0. Default: `1`. */

@@ -16,7 +16,7 @@ import { JUDGE_TIMEOUT_MS, type Judge } from "../rollout/judge.ts";
 import { trackerSchema } from "../run/trackers/open.ts";
 import { recipeProblems } from "./recipe-errors.ts";
 import type { RecipeInput } from "./recipe-input.ts";
-import { getEstimator, type Named, resolveFilter, resolveLoss } from "./registry.ts";
+import { getEstimator, type Named, resolveFilter, resolveLoss, resolveMixture } from "./registry.ts";
 
 const rates = z.strictObject({
   vision: z.number().optional().describe("Learning rate of the vision tower."),
@@ -80,7 +80,7 @@ const source = z
         ),
     }),
     z.strictObject({
-      tickets: z.string().describe("File of rows that each name an episode."),
+      tickets: z.string().describe("File of tickets: rows that each name an episode."),
       weight,
     }),
     z.strictObject({
@@ -198,6 +198,21 @@ export const recipeSchema = z.strictObject({
   envs: z
     .array(source)
     .describe("Sources of episodes, mixed by weight. May be empty only for supervised learning from files."),
+  mixture: z
+    .looseObject({
+      name: z.string().default("fixed").describe("Name of the mixture."),
+      every: z
+        .int()
+        .min(1)
+        .default(50)
+        .describe(
+          "Number of updates of a warm start after which the weights change. In reinforcement learning they change after every step.",
+        ),
+    })
+    .prefault({})
+    .describe(
+      "How the weights of the sources change: never (`fixed`), or towards sources that learn (`progress`), with the mixture's own options.",
+    ),
   warmStart: warmStart.optional().describe("Supervised warm start before reinforcement learning."),
   steps: z.int().min(0).describe("Number of reinforcement learning steps. 0 for a supervised run."),
   groups: z.int().min(1).default(16).describe("Episode seeds (groups) per step."),
@@ -327,7 +342,7 @@ export const recipeSchema = z.strictObject({
     .int()
     .min(1)
     .optional()
-    .describe("Replace the reference by the policy every so many steps. By default it stays frozen."),
+    .describe("Number of steps after which the policy replaces the reference. By default the reference stays frozen."),
   maxStaleness: z
     .int()
     .min(0)
@@ -362,7 +377,7 @@ export const recipeSchema = z.strictObject({
         .int()
         .min(0)
         .default(10)
-        .describe("Evaluate every so many steps. 0 never evaluates, and still keeps the seeds apart."),
+        .describe("Steps between evaluations. 0: never evaluate, but still keep the seeds apart."),
       envs: z
         .array(source)
         .min(1)
@@ -383,21 +398,25 @@ export const recipeSchema = z.strictObject({
     .describe("Evaluations on fixed seeds."),
   sight: z
     .strictObject({
-      every: z.int().min(0).default(10).describe("Measure every so many steps. 0 never measures."),
+      every: z.int().min(0).default(10).describe("Steps between measurements. 0: never measure."),
       episodes: z.int().min(2).default(64).describe("Episodes to measure on."),
     })
     .prefault({})
     .describe("Measurement of whether the model uses its images."),
   checkpoint: z
     .strictObject({
-      every: z.int().min(1).default(20).describe("Save every so many steps."),
+      every: z.int().min(1).default(20).describe("Steps between checkpoints."),
       keep: z.int().min(1).default(2).describe("How many checkpoints to keep, besides the best one."),
     })
     .prefault({})
     .describe("Checkpoints of the run."),
   hub: z
     .strictObject({
-      every: z.int().min(1).default(1).describe("Upload every so many checkpoints, and the last one."),
+      every: z
+        .int()
+        .min(1)
+        .default(1)
+        .describe("Number of checkpoints from one upload to the next. The last one is always uploaded."),
       repo: z.string().describe("Repository, `user/name`."),
       private: z.boolean().default(false).describe("Make a new repository private."),
     })
@@ -415,12 +434,12 @@ export const recipeSchema = z.strictObject({
       tokens: z.boolean().default(true).describe("Store every token of kept trajectories with its log-probabilities."),
     })
     .prefault({})
-    .describe("What the run folder keeps."),
+    .describe("What the run folder stores."),
   engine: engineConfig
     .default("native")
     .meta({ title: "EngineConfig" })
     .describe(
-      'What computes: a name, a name with settings such as `{ name: "native", threads: 4 }`, or a learner with a sampler. By default `native`.',
+      'The engine: a name, a name with settings such as `{ name: "native", threads: 4 }`, or a learner with a sampler. By default `native`.',
     ),
   teaches: z.string().default("").describe("What the recipe teaches. `saccade recipes` lists it."),
   needs: z
@@ -429,12 +448,15 @@ export const recipeSchema = z.strictObject({
       time: z.string().optional().describe("Time that it took."),
     })
     .optional()
-    .describe("What a whole run takes. `saccade recipes` lists it."),
-  expect: z.string().default("").describe("What the author saw. Printed before a run."),
+    .describe("What a whole run needs. `saccade recipes` lists it."),
+  expect: z.string().default("").describe("The result to expect. Printed before a run."),
 });
 
 export type { RecipeInput } from "./recipe-input.ts";
-export type Recipe = Omit<z.output<typeof recipeSchema>, "filters"> & { readonly filters: readonly Named[] };
+export type Recipe = Omit<z.output<typeof recipeSchema>, "filters" | "mixture"> & {
+  readonly filters: readonly Named[];
+  readonly mixture: Named & { readonly every: number };
+};
 
 export function defineRecipe(input: RecipeInput): RecipeInput {
   return input;
@@ -471,7 +493,13 @@ export function resolveRecipe(
     throw new ConfigError("refill needs a synchronous run: set maxStaleness to 0, or refill to false.");
   const { needsGroups } = getEstimator(result.data.advantage.name);
   const filters: readonly Named[] = result.data.filters ?? (needsGroups ? [{ name: "zero-variance" }] : []);
-  return { ...result.data, loss: resolveLoss(result.data.loss), filters: filters.map(resolveFilter) };
+  const { every, ...mixture } = result.data.mixture;
+  return {
+    ...result.data,
+    loss: resolveLoss(result.data.loss),
+    filters: filters.map(resolveFilter),
+    mixture: { every, ...resolveMixture(mixture) },
+  };
 }
 
 /** The recipe as plain data, for the manifest; of a judge, which is code, only its name. */
@@ -486,7 +514,7 @@ function withoutReplaced(input: unknown, overrides: Readonly<Record<string, unkn
   const kept = Object.entries(input).filter(([key, base]) => {
     const over = overrides[key];
     if (key === "engine") return !isRecord(over) || (over.name === undefined && over.learner === undefined);
-    if ((key !== "loss" && key !== "reduction") || !isRecord(base) || !isRecord(over)) return true;
+    if ((key !== "loss" && key !== "reduction" && key !== "mixture") || !isRecord(base) || !isRecord(over)) return true;
     return over.name === undefined || over.name === base.name;
   });
   return Object.fromEntries(kept);

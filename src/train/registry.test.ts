@@ -10,6 +10,7 @@ import {
   getMetric,
   lossNames,
   metricNames,
+  mixtureNames,
   registerEstimator,
   registerFilter,
   registerLoss,
@@ -29,6 +30,7 @@ describe("the registries", () => {
       "survivors",
     ]);
     expect(metricNames()).toEqual(["reward_variance"]);
+    expect(mixtureNames()).toEqual(["fixed", "progress"]);
   });
 
   test("answer an unknown name with what there is", () => {
@@ -68,11 +70,11 @@ describe("the registries", () => {
 });
 
 describe("an estimator that can't work in a recipe is refused at start", () => {
-  const recipe = { turns: "split", critic: true, groupSize: 8 } as const;
+  const recipe = { turns: "split", critic: true, siblings: 8 } as const;
   test("for its layout, its critic or its groups", () => {
     for (const name of ["grpo", "gae"]) expect(() => checkEstimator(getEstimator(name), recipe)).not.toThrow();
     expect(() => checkEstimator({ ...maxrl, turns: ["joined"] }, recipe)).toThrow(/set turns to joined/);
     expect(() => checkEstimator(getEstimator("gae"), { ...recipe, critic: false })).toThrow(/critic/);
-    expect(() => checkEstimator(getEstimator("rloo"), { ...recipe, groupSize: 1 })).toThrow(/at least 2/);
+    expect(() => checkEstimator(getEstimator("rloo"), { ...recipe, siblings: 1 })).toThrow(/at least 2/);
   });
 });

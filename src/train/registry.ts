@@ -10,6 +10,7 @@ import { NO_OPTIONS, readOptions } from "../engine/options.ts";
 import { ESTIMATORS } from "./advantages.ts";
 import { FILTERS, type Filter, groupsOf, varianceOf } from "./filters.ts";
 import { EXTRA_LOSSES, type LossMaker } from "./losses-extra.ts";
+import { MIXTURES, type Mixture } from "./mixture.ts";
 import type { Credit, Estimator, TokenRow } from "./tokens.ts";
 
 /** A number per batch, from the rows before filtering and the credit of those that were kept. */
@@ -54,6 +55,7 @@ const estimators = registryOf<Estimator>("estimator", ESTIMATORS);
 const losses = registryOf<LossMaker>("registered loss", EXTRA_LOSSES);
 const filters = registryOf<Filter>("filter", FILTERS);
 const metrics = registryOf<Metric>("metric", [rewardVarianceMetric]);
+const mixtures = registryOf<Mixture>("mixture", MIXTURES);
 
 export const registerEstimator = estimators.register;
 export const getEstimator = estimators.get;
@@ -73,6 +75,12 @@ export function registerFilter<S extends z.ZodObject = typeof NO_OPTIONS>(filter
 }
 export const getFilter = filters.get;
 export const filterNames = filters.names;
+
+export function registerMixture<S extends z.ZodObject = typeof NO_OPTIONS>(mixture: Mixture<S>): void {
+  mixtures.register(mixture);
+}
+export const getMixture = mixtures.get;
+export const mixtureNames = mixtures.names;
 
 export const registerMetric = metrics.register;
 export const getMetric = metrics.get;
@@ -103,10 +111,15 @@ export function resolveFilter({ name, ...given }: Named): Named {
   return { name, ...readOptions(`Filter "${name}"`, getFilter(name).schema ?? NO_OPTIONS, given) };
 }
 
+/** A mixture with all its options; one that it does not have is an error. */
+export function resolveMixture({ name, ...given }: Named): Named {
+  return { name, ...readOptions(`Mixture "${name}"`, getMixture(name).schema ?? NO_OPTIONS, given) };
+}
+
 /** Refuses, at start, an estimator that can't work in this recipe. */
 export function checkEstimator(
   estimator: Estimator,
-  recipe: { readonly turns: "joined" | "split"; readonly critic: boolean; readonly groupSize: number },
+  recipe: { readonly turns: "joined" | "split"; readonly critic: boolean; readonly siblings: number },
 ): void {
   const { name } = estimator;
   if (!estimator.turns.includes(recipe.turns)) {
@@ -117,9 +130,9 @@ export function checkEstimator(
   if (estimator.needsCritic && !recipe.critic) {
     throw new ConfigError(`Estimator "${name}" needs a critic; add one to the recipe or use grpo.`);
   }
-  if (estimator.needsGroups && recipe.groupSize < 2) {
+  if (estimator.needsGroups && recipe.siblings < 2) {
     throw new ConfigError(
-      `Estimator "${name}" compares siblings and needs groups of at least 2, got ${recipe.groupSize}; set a larger group size.`,
+      `Estimator "${name}" compares siblings and needs at least 2 in a group, got ${recipe.siblings}; raise siblings.`,
     );
   }
 }

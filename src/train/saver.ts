@@ -8,6 +8,9 @@ import { trainedBy } from "./model-folder.ts";
 import type { RunParts } from "./parts.ts";
 import type { Progress } from "./progress.ts";
 
+/** Of an evaluation; `environments`: success in each, where there are several. */
+export type Score = { readonly success: number; readonly environments?: Readonly<Record<string, number>> };
+
 export class Saver {
   readonly #parts: RunParts;
   readonly #uploads: CheckpointUploads | undefined;
@@ -51,7 +54,7 @@ export class Saver {
   }
 
   /** A best of another evaluation is no rival. */
-  async offerBest(progress: Progress, score: number): Promise<void> {
+  async offerBest(progress: Progress, { success: score, environments }: Score): Promise<void> {
     const { run, options, data, journal } = this.#parts;
     const step = progress.warm + progress.step;
     const best = await run.checkpoints.bestScore();
@@ -61,7 +64,7 @@ export class Saver {
       journal.note(other, step);
     } else if (best !== undefined && best.score >= score) return;
     await this.save(progress);
-    await run.checkpoints.offerBest(step, score, "eval/success", evaluation);
+    await run.checkpoints.offerBest(step, score, "eval/success", evaluation, environments);
   }
 
   /** Waits for uploads that are under way. */

@@ -17,7 +17,7 @@ export type Schedule = {
 export function checkSchedule(schedule: Schedule): void {
   const { kind, warmup = 0, steps, floor = 0 } = schedule;
   if (!["constant", "linear", "cosine"].includes(kind)) {
-    throw new ConfigError(`Unknown learning-rate schedule "${kind}"; there are constant, linear and cosine.`);
+    throw new ConfigError(`Unknown learning-rate schedule "${kind}": use constant, linear or cosine.`);
   }
   if (!(warmup >= 0 && Number.isFinite(warmup)))
     throw new ConfigError(`warmup must be 0 or more steps, got ${warmup}.`);

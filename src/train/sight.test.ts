@@ -211,7 +211,7 @@ describe("Hashes", () => {
     expect(hashMismatches([playedEpisode("g", 0, turns, { split })])).toBe(0);
   });
 
-  test.each([false, true])("tell a span that shows another picture than was drawn (split turns: %s)", (split) => {
+  test.each([false, true])("tell a span that shows another image than was drawn (split turns: %s)", (split) => {
     const episode = playedEpisode("g", 0, turns, { split });
     const sequences = episode.sequences.map((sequence, k, all) =>
       k < all.length - 1
@@ -237,7 +237,7 @@ describe("Hashes", () => {
     expect(hashMismatches([{ ...episode, sequences }])).toBe(1);
   });
 
-  test("tell a picture that was drawn over after it was sampled from", () => {
+  test("tell an image that was drawn over after it was sampled from", () => {
     const episode = playedEpisode("g", 0, turns);
     const image = episode.sequences[0]?.images[0]?.image;
     expect(image?.hash).toHaveLength(32);

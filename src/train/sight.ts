@@ -1,7 +1,7 @@
 /**
- * Sight: whether the model looks at the image. A reply is scored once with the frames it answered (an exact sampler did that when it drew it) and once
- * with those of another episode. The mean difference in log-probability is the gap; nothing between the two means blind. The interval is over
- * episodes, whose replies are not independent. Beside it, frames are followed by their hash: what was drawn must be what was sampled from and what is trained.
+ * Sight: whether the model looks at the image. Each reply is scored with its own frames (an exact sampler did that when it drew the reply) and with the
+ * frames of another episode. The gap is the mean difference in log-probability; no gap means that the model is blind. The interval is over episodes, because
+ * the replies of one episode are not independent. In addition, hashes of the frames are compared: environment, sampler and learner must have the same pixels.
  */
 import { Image } from "../core/image.ts";
 import { imagesOf } from "../core/message.ts";
@@ -13,13 +13,13 @@ import { probeDatum, shiftRight } from "./batch.ts";
 
 export type SightReport = {
   readonly metrics: Record<string, number>;
-  /** Per episode id and turn, the gap of that reply. */
+  /** The gap of each reply, by episode id and turn. */
   readonly gaps: ReadonlyMap<string, ReadonlyMap<number, number>>;
 };
 
 /**
- * Episodes whose frames can't be swapped (no other episode has frames of that size) are left out; where none is left, there is no gap to report.
- * `exact`: `score` says what the sampler said. Else both sides are scored: the difference between two programs would pass for sight.
+ * Episodes are left out if no other episode has frames of the same size. If none is left, there is no gap to report.
+ * `exact`: `score` gives the very log-probabilities of the sampler. Otherwise both sides are scored: else a difference between two programs would count as sight.
  */
 export async function probeSight(
   sampler: Sampler,
@@ -71,8 +71,8 @@ export function againstGrey(real: readonly Trajectory[], grey: readonly Trajecto
 }
 
 /**
- * Frames whose token span shows another image than the turn it belongs to did, or whose pixels changed after they were drawn (an environment that
- * draws into the same buffer again), or which share with another frame what a renderer made of it. A split sequence ends with the frames of its own turn.
+ * Counts three faults: a span with another image than its turn showed; pixels that changed after they were drawn (the environment drew into the same buffer
+ * again); and one renderer's features for two different frames. A split sequence ends with the frames of its own turn.
  */
 export function hashMismatches(trajectories: readonly Trajectory[]): number {
   const pixels = new Map<Image, string>();
@@ -102,12 +102,12 @@ export function hashMismatches(trajectories: readonly Trajectory[]): number {
   return count;
 }
 
-/** What `Image.hash` would be if it were asked for the first time. */
+/** The hash of the pixels as they are now; `Image.hash` is computed once and kept. */
 export function pixelHash({ width, height, data }: Image): string {
   return new Image(width, height, data).hash;
 }
 
-/** The same ids with another episode's frames, each of the size it replaces, with what a renderer made of them: that is what engines look at. */
+/** The same ids with frames of another episode, each of the same size as the one it replaces, and with their features, if a renderer made them: engines use these. */
 function swapFrames(sequence: Sequence, donors: readonly Trajectory[]): Sequence | undefined {
   for (const donor of donors) {
     const frames = donor.sequences.flatMap(({ images }) => images);
@@ -121,7 +121,7 @@ function swapFrames(sequence: Sequence, donors: readonly Trajectory[]): Sequence
   return undefined;
 }
 
-/** An interval is over episodes: a single one has none, and none is claimed. */
+/** The interval is over episodes, so a single episode has none. */
 function summarise(gaps: ReadonlyMap<string, ReadonlyMap<number, number>>): Record<string, number> {
   const means = [...gaps.values()].filter((turns) => turns.size > 0).map((turns) => mean([...turns.values()]));
   const metrics: Record<string, number> = {

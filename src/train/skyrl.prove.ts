@@ -107,7 +107,7 @@ describe.runIf(python)("SkyRL's server", () => {
   const play = (name: string, changes: Partial<RecipeInput>, onEvent?: Parameters<typeof train>[0]["onEvent"]) =>
     train({ recipe: recipe(changes), folder: join(folder.root, name), engine, ...(onEvent && { onEvent }) });
 
-  test("scores a text as our own engine does, but for the ids of pictures", async () => {
+  test("scores a text as our own engine does, but for the ids of images", async () => {
     const chat = await engine.chat(folder.model);
     const { ids } = await chat.renderer.prompt([{ role: "user", content: [{ type: "text", text: "red" }] }]);
     const targets = Int32Array.from(ids, (_, i) => ids[i + 1] ?? -1);
@@ -159,7 +159,7 @@ describe.runIf(python)("SkyRL's server", () => {
   });
 
   test.each<[string, Partial<RecipeInput>, RegExp]>([
-    ["pictures", { envs: [signalsEnv(1)] }, /drops pictures/],
+    ["images", { envs: [signalsEnv(1)] }, /drops images/],
     ["gspo", { loss: { name: "gspo" } }, /does not know the loss "gspo": choose one of/],
     ["a loss of one's own", { loss: { name: "dppo" } }, /"dppo", a function/],
     ["clipping", { optimizer: { learningRate: 0.01 } }, /does not clip gradients: set optimizer.maxGradNorm to 0/],

@@ -92,7 +92,7 @@ describe.runIf(TORCH)("with the PyTorch engine", { timeout: 300_000 }, () => {
     expect({ finished, step }).toEqual({ finished: true, step: 6 });
     const { events } = await loadEvents(at);
     expect(events.filter(({ kind }) => kind === "train").map((event) => event.step)).toEqual([1, 2, 3, 4, 5, 6]);
-    const resumed = events.filter(({ message }) => /goes on from its last checkpoint/.test(message ?? "")).length;
+    const resumed = events.filter(({ message }) => /continues from its last checkpoint/.test(message ?? "")).length;
     return { resumed, weights: await readSafetensors(join(model, "model.safetensors")) };
   }
   let undisturbed: Awaited<ReturnType<typeof played>>;

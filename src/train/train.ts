@@ -55,7 +55,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
       return await attempt(lost === 0 ? options : { ...options, mode: "resume" }, note);
     } catch (error) {
       if (!(error instanceof EngineLost) || lost === MAX_LOST || options.signal?.aborted) throw error;
-      note = `${error.message} The run goes on from its last checkpoint.`;
+      note = `${error.message} The run continues from its last checkpoint.`;
     }
   }
 }

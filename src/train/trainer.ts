@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { Engine, Learner, Sampler } from "../engine/engine.ts";
 import { EngineError } from "../engine/errors.ts";
 import { nameOfEngine } from "../engine/registry.ts";
+import type { OpenSource } from "../envs/sources.ts";
 import type { ChatModel } from "../model/chat.ts";
 import { tokenAgent } from "../rollout/agents.ts";
 import { type PlayedGroup, playGroups } from "../rollout/groups.ts";
@@ -15,21 +16,24 @@ import type { Trajectory } from "../rollout/trajectory.ts";
 import type { RecordContext } from "../rollout/trajectory-records.ts";
 import type { EventKind, Metrics, RunEvent } from "../run/events.ts";
 import type { RunFolder } from "../run/folder.ts";
+import { inEachEnvironment } from "../run/metrics.ts";
 import type { TrajectoryRecord } from "../run/trajectories.ts";
 import { Clock, Lanes } from "./clock.ts";
-import { EpisodeOrder, type RunData } from "./data.ts";
+import { EpisodeOrder, type RunData, sourceLabels } from "./data.ts";
 import { evaluate } from "./evaluate.ts";
 import { survivingGroups } from "./examples.ts";
 import { checkFailed, type FailedEpisodes, failedIn, TooManyFailed, tooMany } from "./failed.ts";
 import type { Journal } from "./journal.ts";
+import { type MixturePhase, SourceWeights } from "./mixture.ts";
 import { replaceFolder } from "./model-folder.ts";
 import { type RunParts, tooLate } from "./parts.ts";
 import { lastFrame, type Phase } from "./phase.ts";
 import { probe } from "./probe.ts";
 import type { Progress } from "./progress.ts";
 import type { Reference } from "./reference.ts";
+import { getMixture } from "./registry.ts";
 import { groupRequest, RequestQueue } from "./requests.ts";
-import { Saver } from "./saver.ts";
+import { Saver, type Score } from "./saver.ts";
 import { rewardCounts, stepMetrics } from "./step-metrics.ts";
 import type { TrainOptions } from "./train.ts";
 import { MAX_SKIPPED, type UpdateReport, update } from "./update.ts";
@@ -119,7 +123,7 @@ export class Trainer {
     await this.#reinforce();
     const done = this.progress.step >= recipe.steps && !this.progress.unmeasured;
     if (done || this.#skipped === 0) await this.#save();
-    else this.say("The last update was not finite, so nothing was saved: the run goes on from its last checkpoint.");
+    else this.say("The last update was not finite, so nothing was saved: the run continues from its last checkpoint.");
     return done;
   }
 
@@ -148,6 +152,7 @@ export class Trainer {
     // What was reinforced since is not taught again, however much longer a changed recipe makes its warm start.
     if (recipe.warmStart === undefined || this.progress.step > 0) return true;
     await this.#enter("warm", recipe.warmStart.optimizer.name);
+    const weights = this.#weightsOf("warm", this.#data.warm);
     return warmStart({
       recipe,
       plan: recipe.warmStart,
@@ -155,10 +160,11 @@ export class Trainer {
       model: this.#model,
       folder: this.#start,
       policy: this.#learners.policy,
+      weights,
       from: this.progress.warm,
       ...(signal && { signal }),
       onUpdate: async (warm, total, metrics) => {
-        this.progress = { ...this.progress, warm };
+        this.progress = { ...this.progress, warm, mixture: weights.state() };
         this.#enterPhase({ name: "warm start", done: warm, total });
         this.#log("sft", metrics);
         const every = Math.max(recipe.checkpoint.every, Math.ceil(total / 4));
@@ -204,10 +210,29 @@ export class Trainer {
     this.#learners.critic = await this.#engine.learner({ folder: path, seed: recipe.seed, head: "value" });
   }
 
+  #weightsOf(phase: MixturePhase, sources: readonly OpenSource[]): SourceWeights {
+    const { name, every: _, ...options } = this.#options.recipe.mixture;
+    return new SourceWeights({
+      phase,
+      mixture: getMixture(name),
+      options,
+      recipe: sources.map(({ weight }) => weight),
+      labels: sourceLabels(sources),
+      state: this.progress.mixture,
+    });
+  }
+
   async #reinforce(): Promise<void> {
     const { recipe, signal } = this.#options;
-    const order = new EpisodeOrder(this.#data.train, recipe.seed, this.#data.reserved);
+    const weights = this.#weightsOf("reinforce", this.#data.train);
+    const order = new EpisodeOrder(this.#data.train, recipe.seed, this.#data.reserved, "episodes", (group) =>
+      weights.at(group),
+    );
     const queue = new RequestQueue();
+    const issueStep = () => {
+      weights.decide(this.progress.groups, weights.blocks);
+      issue(recipe.groups);
+    };
     const issue = (count: number) => {
       const first = this.progress.groups;
       queue.push(Array.from({ length: count }, (_, i) => groupRequest(recipe, order, first + i)));
@@ -233,7 +258,7 @@ export class Trainer {
     let trained = this.progress.groups;
     try {
       const lead = Math.min(recipe.maxStaleness + 1, recipe.steps - this.progress.step);
-      for (let step = 0; step < lead; step++) issue(recipe.groups);
+      for (let step = 0; step < lead; step++) issueStep();
       while (this.progress.step < recipe.steps && !signal?.aborted) {
         const clock = new Clock();
         const collected = await this.#collect(played, issue);
@@ -248,8 +273,13 @@ export class Trainer {
         while (this.#samplers.length > recipe.maxStaleness) await this.#samplers.shift()?.close();
         this.#samplers.push(await this.#learners.policy.publish());
         clock.mark("time/publish");
-        if (step + recipe.maxStaleness < recipe.steps) issue(recipe.groups);
-        await this.#logStep(groups, report, clock, version);
+        for (const { trajectories } of groups) {
+          for (const { label, env, reward } of trajectories) weights.add(label ?? env, reward, 1);
+        }
+        weights.close();
+        if (step + recipe.maxStaleness < recipe.steps) issueStep();
+        this.progress = { ...this.progress, mixture: weights.state() };
+        await this.#logStep(groups, report, clock, version, weights.metrics());
         this.#checkHealth(groups, report);
         // Weights that can't be trained any more are nothing to go back to.
         const sound = this.#skipped === 0;
@@ -341,16 +371,22 @@ export class Trainer {
       ? `no episode could be played (${groups.at(-1)?.dropped.at(-1)?.error})`
       : "the updates were not finite and were skipped";
     throw new EngineError(
-      `In ${MAX_SKIPPED} steps in a row ${why}. Lower the learning rate, or mend the environment, then resume: the run goes on from its last checkpoint.`,
+      `In ${MAX_SKIPPED} steps in a row ${why}. Lower the learning rate or fix the environment, then resume: the run continues from its last checkpoint.`,
     );
   }
 
   /** `trained`: the version of the weights before the update. */
-  async #logStep(groups: readonly PlayedGroup[], report: UpdateReport, clock: Clock, trained: number): Promise<void> {
+  async #logStep(
+    groups: readonly PlayedGroup[],
+    report: UpdateReport,
+    clock: Clock,
+    trained: number,
+    more: Metrics,
+  ): Promise<void> {
     const { onStep } = this.#options;
     const trajectories = groups.flatMap((group) => group.trajectories);
     const lanes = this.#lanes.see(trajectories);
-    const metrics = { ...lanes.times, ...stepMetrics(groups, report, clock, trained) };
+    const metrics = { ...lanes.times, ...stepMetrics(groups, report, clock, trained), ...more };
     const own = await onStep?.({ step: this.progress.step, metrics, policy: this.#learners.policy });
     for (const [name, value] of Object.entries(own ?? {})) metrics[`custom/${name}`] = value;
     this.#noteJudge(trajectories);
@@ -410,7 +446,7 @@ export class Trainer {
    * The probe and the evaluation that are due after this step; the score, where there was one. Who stops the run does not wait for them: they are made up by
    * the next process.
    */
-  async #measure(): Promise<number | undefined> {
+  async #measure(): Promise<Score | undefined> {
     const { sight, evaluate: plan, steps } = this.#options.recipe;
     const { step } = this.progress;
     const due = (every: number) => every > 0 && (step % every === 0 || step === steps);
@@ -443,7 +479,7 @@ export class Trainer {
   }
 
   /** Success on the fixed seeds; the score that the best checkpoint is chosen by. */
-  async #evaluate(): Promise<number | undefined> {
+  async #evaluate(): Promise<Score | undefined> {
     const { recipe } = this.#options;
     const clock = new Clock();
     this.#enterPhase({ name: "evaluating", done: 0, total: 1 });
@@ -461,7 +497,7 @@ export class Trainer {
     this.#log("eval", { ...metrics, ...clock.times() });
     this.#keep("eval", trajectories, 24);
     this.#meet(failed, `the evaluation at step ${this.progress.step}`);
-    return metrics["eval/success"];
+    return scoreOf(metrics);
   }
 
   async #probe(): Promise<void> {
@@ -507,7 +543,7 @@ export class Trainer {
   }
 
   /** The best weights so far are always saved, whether or not a checkpoint is due. */
-  async #offerBest(score: number | undefined, groups = this.progress.groups): Promise<void> {
+  async #offerBest(score: Score | undefined, groups = this.progress.groups): Promise<void> {
     // Nothing was evaluated at this step.
     if (score !== undefined) await this.#saver.offerBest({ ...this.progress, groups }, score);
   }
@@ -515,6 +551,13 @@ export class Trainer {
 
 /** What measuring comes to when the run's signal cuts it short. */
 const STOPPED = Symbol("stopped");
+
+function scoreOf(metrics: Metrics): Score | undefined {
+  const { "eval/success": success } = metrics;
+  const environments = inEachEnvironment(metrics, "eval/success");
+  if (success === undefined) return undefined;
+  return { success, ...(environments.length > 0 && { environments: Object.fromEntries(environments) }) };
+}
 
 /** Those that failed, too: they are kept for who wants to look. */
 function episodesOf(groups: readonly PlayedGroup[]): Trajectory[] {

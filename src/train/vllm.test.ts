@@ -123,7 +123,7 @@ describe.runIf(python)("the real vLLM", () => {
     await rm(root, { recursive: true, force: true });
   });
 
-  test("a run's checkpoint loads, and greedy replies to several pictures are ours, id for id", async () => {
+  test("a run's checkpoint loads, and greedy replies to several images are ours, id for id", async () => {
     const { url, name } = server as VllmServer;
     const { renderer, generation } = await loadFolder(model);
     const engine = new NativeEngine({ threads: 2 });
@@ -157,7 +157,7 @@ describe.runIf(python)("the real vLLM", () => {
     300_000,
   );
 
-  test("pictures rendered by a server apart, and servers that sleep while it learns", async () => {
+  test("images rendered by a server apart, and servers that sleep while it learns", async () => {
     const before = await requestsOf(server);
     const given = recipe({ render: [renderer?.url as string], sleep: true });
     const steps = await follow("apart", given);

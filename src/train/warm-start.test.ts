@@ -12,6 +12,7 @@ import { type ChatModel, chatModel, loadChat } from "../model/chat.ts";
 import { createFolder } from "../model/folder.ts";
 import { testModel } from "../rollout/test-model.ts";
 import { openData } from "./data.ts";
+import { DemoPlayer } from "./demo-player.ts";
 import type { Recipe, RecipeInput } from "./recipe.ts";
 import { signalsEnv, tinyRecipe } from "./test-run.ts";
 import { warmStart } from "./warm-start.ts";
@@ -57,10 +58,10 @@ test("split turns are imitated as they are played: a sequence per turn, its own 
   const split = await batches({ ...changes, turns: "split", history: 1 });
   expect(joined.map((batch) => batch.length)).toEqual([2, 2]);
   expect(split.map((batch) => batch.length)).toEqual([6, 6]);
-  const pictures = (batch: readonly Datum[]) => batch.map(({ input }) => input.images.length);
-  expect(pictures(joined[0] as Datum[])).toEqual([3, 3]);
+  const shownImages = (batch: readonly Datum[]) => batch.map(({ input }) => input.images.length);
+  expect(shownImages(joined[0] as Datum[])).toEqual([3, 3]);
   // The first turn, one before the present, the present.
-  expect(pictures(split[0] as Datum[])).toEqual([1, 2, 3, 1, 2, 3]);
+  expect(shownImages(split[0] as Datum[])).toEqual([1, 2, 3, 1, 2, 3]);
   const trained = (batch: readonly Datum[]) =>
     batch.reduce((sum, { weights }) => sum + weights.filter((weight) => weight > 0).length, 0);
   expect(trained(split[0] as Datum[])).toBe(trained(joined[0] as Datum[]));
@@ -79,7 +80,50 @@ test("a mixture is imitated in the proportions of its weights, as it is played",
   expect(short).toBeLessThan(57);
 });
 
-test("threads play what the main thread plays: the same ids, weights and pictures, as the model sees them", async () => {
+test("different worlds play at once, and their demonstrations come in the order that was asked for", async () => {
+  shareModule("saccade", { ...core, ...images, ...envs });
+  const root = await mkdtemp(join(tmpdir(), "saccade-at-once-"));
+  const file = join(root, "world.ts");
+  // Each waits in reset until the other is there, as in a browser; one after the other they would wait for ever.
+  await writeFile(
+    file,
+    `import { act, bare, defineWorld, Image, z } from "saccade";
+const here = new Set(); let met = () => {}; const both = new Promise((go) => { met = go; });
+export default defineWorld({
+  id: "meeting", summary: "meeting", options: z.strictObject({ who: z.string() }), protocol: "keyword", maxTurns: 1,
+  create: ({ who }) => ({
+    actions: [bare(who, who)], reset() { here.add(who); if (here.size === 2) met(); return both; },
+    act: () => ({ valid: true, reward: 1, ended: true }), observe: () => new Image(32, 32, new Uint8Array(3072)),
+    task: () => "Go.", success: () => true, solve: () => [act(who)],
+  }),
+});
+`,
+  );
+  const episodes = ["one", "two", "two", "one"].map((who, seed) => ({ env: { id: file, options: { who } }, seed }));
+  const player = new DemoPlayer(testModel, {
+    noise: { probability: 0, labels: "played" },
+    layout: { contextTokens: 4096 },
+  });
+  const said = (await player.play(episodes)).map(({ sequence, at }) => [
+    at,
+    /one|two/.exec(
+      Array.from(sequence.ids, (id) => testModel.textOf(id))
+        .join("")
+        .split("assistant")
+        .at(-1) ?? "",
+    )?.[0],
+  ]);
+  await player.close();
+  await rm(root, { recursive: true, force: true });
+  expect(said).toEqual([
+    [0, "one"],
+    [1, "two"],
+    [2, "two"],
+    [3, "one"],
+  ]);
+});
+
+test("threads play what the main thread plays: the same ids, weights and images, as the model sees them", async () => {
   const folder = await mkdtemp(join(tmpdir(), "saccade-demos-"));
   try {
     await createFolder(folder, { preset: "nano" });

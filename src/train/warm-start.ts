@@ -9,11 +9,12 @@ import type { Learner } from "../engine/engine.ts";
 import { EngineError } from "../engine/errors.ts";
 import { readDemos } from "../envs/demos.ts";
 import { readJsonLines } from "../envs/jsonl.ts";
-import type { ChatModel } from "../model/chat.ts";
+import { type ChatModel, speaksQwen } from "../model/chat.ts";
 import { checkDemos, EpisodeOrder, type RunData } from "./data.ts";
 import { DemoCache } from "./demo-cache.ts";
 import { DemoPlayer, imitatedOf } from "./demo-player.ts";
 import { DemoThreads } from "./demo-threads.ts";
+import type { SourceWeights } from "./mixture.ts";
 import { scheduled } from "./policy-loss.ts";
 import type { Recipe } from "./recipe.ts";
 import { type SequenceLayout, sequencesOf, sftBatch } from "./sft.ts";
@@ -28,6 +29,8 @@ export type WarmStartOptions = {
   /** Of that model. */
   readonly folder: string;
   readonly policy: Learner;
+  /** How the sources are drawn; absent: by the recipe's weights. */
+  readonly weights?: SourceWeights;
   /** Updates that were made already. */
   readonly from: number;
   readonly signal?: AbortSignal;
@@ -46,7 +49,7 @@ export async function warmStart(options: WarmStartOptions): Promise<boolean> {
 }
 
 async function learnFrom(source: Source, options: WarmStartOptions): Promise<boolean> {
-  const { plan, policy, signal } = options;
+  const { plan, policy, signal, weights } = options;
   const perEpoch = Math.ceil(source.count / plan.batch);
   const total = perEpoch * plan.epochs;
   // A short warm start must not spend itself on warming up.
@@ -58,7 +61,7 @@ async function learnFrom(source: Source, options: WarmStartOptions): Promise<boo
   let asked = options.from;
   const prepare = async () => {
     // Each thread has one in hand while the others' wait here.
-    while (asked < total && played.length <= plan.threads) {
+    while (asked < total && played.length <= source.ahead) {
       const batch = batchAt(asked++);
       // Its error is met where it is awaited.
       batch.catch(() => undefined);
@@ -99,6 +102,12 @@ async function learnFrom(source: Source, options: WarmStartOptions): Promise<boo
       (sum, { sampled, replies }) => sum + replies.filter(({ start }) => sampled[start] === 1).length,
       0,
     );
+    const losses = lossByLabel(imitated, report.outputs);
+    // A second pass over the same demonstrations draws nothing new.
+    if (weights !== undefined && done < perEpoch) {
+      for (const [label, { nats, tokens }] of losses) weights.add(label, nats, tokens);
+      if ((done + 1) % options.recipe.mixture.every === 0) weights.close();
+    }
     await options.onUpdate(done + 1, total, {
       "sft/nll": report.loss,
       "sft/nll_reply": (report.loss * learned) / Math.max(1, replies),
@@ -108,7 +117,9 @@ async function learnFrom(source: Source, options: WarmStartOptions): Promise<boo
       "optimizer/skipped": applied ? 0 : 1,
       "optimizer/learning_rate": scheduled(plan.optimizer, { schedule, steps: total }, done + 1).learningRate,
       "speed/trained_tokens": tokens / seconds,
-      ...perWorld(imitated, report.outputs),
+      ...(losses.size > 1 &&
+        Object.fromEntries([...losses].map(([label, { nats, tokens }]) => [`sft/nll/${label}`, nats / tokens]))),
+      ...weights?.metrics(),
       "time/step": seconds,
       "time/wait": waited,
     });
@@ -122,8 +133,8 @@ async function learnFrom(source: Source, options: WarmStartOptions): Promise<boo
   return true;
 }
 
-/** The mean negative log-probability of a token, for each environment where there are several. */
-function perWorld(imitated: readonly Imitated[], outputs: readonly Float32Array[]): Record<string, number> {
+/** The negative log-probability of the taught tokens, and how many there were, for each environment. */
+function lossByLabel(imitated: readonly Imitated[], outputs: readonly Float32Array[]) {
   const sums = new Map<string, { nats: number; tokens: number }>();
   for (const [i, { sequence, label }] of imitated.entries()) {
     const logprobs = outputs[i];
@@ -137,8 +148,7 @@ function perWorld(imitated: readonly Imitated[], outputs: readonly Float32Array[
       sum.tokens += 1;
     });
   }
-  if (sums.size < 2) return {};
-  return Object.fromEntries([...sums].map(([label, { nats, tokens }]) => [`sft/nll/${label}`, nats / tokens]));
+  return sums;
 }
 
 /** How many updates a warm start will take. */
@@ -151,11 +161,13 @@ export async function warmStartUpdates(plan: Recipe["warmStart"]): Promise<numbe
 
 type Source = {
   readonly count: number;
+  /** Batches that may be asked for before the one that is waited for. */
+  readonly ahead: number;
   batch(epoch: number, index: number): Promise<Imitated[]>;
   close(): Promise<void>;
 };
 
-async function sourceOf({ recipe, plan, model, folder, data }: WarmStartOptions): Promise<Source> {
+async function sourceOf({ recipe, plan, model, folder, data, weights }: WarmStartOptions): Promise<Source> {
   const layout: SequenceLayout = {
     contextTokens: Math.min(recipe.sampling.contextTokens, model.maxPositions),
     turns: recipe.turns,
@@ -170,6 +182,7 @@ async function sourceOf({ recipe, plan, model, folder, data }: WarmStartOptions)
     if (demos.length === 0) throw new DataError(`There are no demonstrations in ${plan.files.join(", ")}.`);
     return {
       count: demos.length,
+      ahead: plan.threads,
       async batch(epoch, index) {
         const order = new NumpyRandom(mixSeed("sft", recipe.seed, epoch)).permutation(demos.length);
         return order.slice(index * plan.batch, (index + 1) * plan.batch).flatMap((i) => demos[i] as Imitated[]);
@@ -177,13 +190,25 @@ async function sourceOf({ recipe, plan, model, folder, data }: WarmStartOptions)
       close: async () => {},
     };
   }
-  const order = new EpisodeOrder(data.warm, mixSeed("warm", recipe.seed), data.reserved, "demonstrations");
+  const order = new EpisodeOrder(
+    data.warm,
+    mixSeed("warm", recipe.seed),
+    data.reserved,
+    "demonstrations",
+    weights && ((episode) => weights.at(episode)),
+  );
+  const { every } = recipe.mixture;
   const style = { noise: { probability: plan.noise, labels: plan.labels }, layout };
-  const player = plan.threads > 0 ? new DemoThreads(plan.threads, { folder, style }) : new DemoPlayer(model, style);
+  // Where the engine's worker renders, threads have nothing to render with.
+  const threads = (await speaksQwen(folder)) ? plan.threads : 0;
+  const player = threads > 0 ? new DemoThreads(threads, { folder, style }) : new DemoPlayer(model, style);
   const demos = new DemoCache(player);
   return {
     count: plan.episodes,
+    ahead: threads,
     batch(_, index) {
+      // Batches are asked for ahead, so the newest block may not be over yet; the one before it is.
+      if (index > 0 && index % every === 0) weights?.decide(index * plan.batch, index / every - 1);
       const count = Math.min(plan.batch, plan.episodes - index * plan.batch);
       return demos.play(Array.from({ length: count }, (_, i) => order.at(index * plan.batch + i)));
     },

@@ -4,19 +4,13 @@
  */
 import { relative } from "node:path";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
-import { differences, type Manifest } from "../run/manifest.ts";
-import { recipeConfig } from "../train/recipe.ts";
-import { loadRecipe, recipeNames } from "../train/recipes.ts";
+import type { Manifest } from "../run/manifest.ts";
+import { shellWord, shippedRecipeWords } from "../train/reproduce.ts";
 import type { Command } from "./api.ts";
-
-/** Settings that say where and how a run is kept, not what it does. */
-const NOT_SET = new Set(["name"]);
-
-const shipped = new Map<string, JsonObject>();
 
 export function runCommands(path: string, manifest: Manifest | undefined, checkpoints: readonly number[]): Command[] {
   const config = manifest?.config ?? {};
-  const folder = wordOf(shown(path));
+  const folder = shellWord(shown(path));
   const commands: Command[] = [];
   const recipe = typeof config.name === "string" ? config.name : undefined;
   // Evaluations have no recipe.
@@ -31,7 +25,7 @@ export function runCommands(path: string, manifest: Manifest | undefined, checkp
     const envs = Array.isArray(config.envs) ? config.envs : [];
     const [first] = envs.flatMap((one) => (isJsonObject(one) && typeof one.env === "string" ? [one.env] : []));
     if (first === undefined) continue;
-    const command = `saccade eval ${folder}/checkpoints/step-${step} --env ${wordOf(first)} --seeds ${seeds}`;
+    const command = `saccade eval ${folder}/checkpoints/step-${step} --env ${shellWord(first)} --seeds ${seeds}`;
     commands.push({ what: `evaluate the checkpoint of step ${step}`, command });
   }
   return commands;
@@ -44,21 +38,18 @@ export function episodeCommand(
   options: JsonObject,
   hasModel: boolean,
 ): Command {
-  const sets = Object.entries(options).map(([name, value]) => `--set ${wordOf(`${name}=${said(value)}`)}`);
-  const agent = hasModel ? [`--agent ${wordOf(shown(path))}`, ...(episode.temperature === 0 ? ["--greedy"] : [])] : [];
-  const words = ["saccade play", wordOf(episode.env), `--seed ${episode.seed}`, ...agent, ...sets];
+  const sets = Object.entries(options).map(([name, value]) => `--set ${shellWord(`${name}=${said(value)}`)}`);
+  const agent = hasModel
+    ? [`--agent ${shellWord(shown(path))}`, ...(episode.temperature === 0 ? ["--greedy"] : [])]
+    : [];
+  const words = ["saccade play", shellWord(episode.env), `--seed ${episode.seed}`, ...agent, ...sets];
   return { what: "play this episode", command: words.join(" ") };
 }
 
 function recipeWords(name: string, config: JsonObject): { words: string; note?: string } {
-  if (!recipeNames().includes(name)) {
-    return { words: wordOf(`./${name}.ts`), note: `The recipe "${name}" is a file of yours: put its path here.` };
-  }
-  const base = shipped.get(name) ?? recipeConfig(loadRecipe(name));
-  shipped.set(name, base);
-  const changed = differences(base, config).filter(({ key, after }) => after !== undefined && !NOT_SET.has(key));
-  const sets = changed.map(({ key, after }) => `--set ${wordOf(`${key}=${said(after as Json)}`)}`);
-  return { words: [wordOf(name), ...sets].join(" ") };
+  const shipped = shippedRecipeWords(name, config);
+  if (shipped !== undefined) return { words: shipped.words };
+  return { words: shellWord(`./${name}.ts`), note: `The recipe "${name}" is a file of yours: put its path here.` };
 }
 
 function seedsOf({ evaluate }: JsonObject): string {
@@ -73,9 +64,4 @@ const said = (value: Json) => (typeof value === "string" ? value : JSON.stringif
 export function shown(path: string): string {
   const here = relative(process.cwd(), path);
   return here.startsWith("..") ? path : here || ".";
-}
-
-/** One word for a shell. */
-export function wordOf(text: string): string {
-  return /^[A-Za-z0-9_./:=@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -7,8 +7,9 @@ import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { ConfigError } from "../core/errors.ts";
+import { shellWord } from "../train/reproduce.ts";
 import { type Command, type Embedded, routes, type TrajectoryReply, type TrajectoryRow } from "./api.ts";
-import { shown, wordOf } from "./commands.ts";
+import { shown } from "./commands.ts";
 import { DEFAULT_POINTS, facetsOf } from "./query.ts";
 import { listRuns } from "./routes.ts";
 import { framesOf, type RunView } from "./run-view.ts";
@@ -157,8 +158,8 @@ async function choose(view: RunView, frames: Record<string, string>, room: numbe
 
 /** A command as somebody else would type it: where the run is on this machine is nobody's business. */
 function elsewhere({ id, path }: RunView): (command: Command) => Command {
-  const here = wordOf(shown(path));
-  return (command) => ({ ...command, command: command.command.replaceAll(here, wordOf(`runs/${id}`)) });
+  const here = shellWord(shown(path));
+  return (command) => ({ ...command, command: command.command.replaceAll(here, shellWord(`runs/${id}`)) });
 }
 
 function newestFirst(rows: readonly TrajectoryRow[]): TrajectoryRow[] {

@@ -107,7 +107,7 @@ describe("only the viewer's own page may ask", () => {
     ["another Origin", [HOST, "Origin: http://evil.example"]],
     ["the Origin of another port", [`${HOST}:1`, "Origin: http://localhost:2"]],
     ["the Origin null", [HOST, "Origin: null"]],
-    ["a page of another site that asks for a picture", [HOST, "Sec-Fetch-Site: cross-site"]],
+    ["a page of another site that asks for an image", [HOST, "Sec-Fetch-Site: cross-site"]],
   ];
   test.each(refused)("%s is refused", async (_, headers) => {
     const { port } = shared.viewer;

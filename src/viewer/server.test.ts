@@ -131,7 +131,7 @@ describe("what the routes say of a run", () => {
       ]);
     }));
 
-  test("sight has the probes, the frames that differ, and the episodes that looked past the picture first", () =>
+  test("sight has the probes, the frames that differ, and the episodes that looked past the image first", () =>
     withViewer(async (viewer) => {
       const sight = await get<SightReply>(viewer, routes.sight("small"));
       expect(sight.probes.map(({ step, gap, low, turns }) => [step, gap, low, turns])).toEqual([
@@ -381,9 +381,9 @@ describe("playing", () => {
       const options = { minSteps: 3, cellSize: 16 };
       let state = await post(port, routes.play(), { env: "frozen_lake", seed: 5, options });
       expect(state.commands).toEqual(expect.arrayContaining(["left", "right", "up", "down"]));
-      const picture = state.observation.find((part) => part.type === "image")!;
-      const shown = await fetch(`http://127.0.0.1:${port}${routes.playFrame(state.session, picture.hash)}`);
-      expect(decodePng(new Uint8Array(await shown.arrayBuffer())).hash).toBe(picture.hash);
+      const testImage = state.observation.find((part) => part.type === "image")!;
+      const shown = await fetch(`http://127.0.0.1:${port}${routes.playFrame(state.session, testImage.hash)}`);
+      expect(decodePng(new Uint8Array(await shown.arrayBuffer())).hash).toBe(testImage.hash);
       state = await post(port, routes.act(state.session), { reply: "what?" });
       expect(state.turns.at(-1)).toMatchObject({ reply: "what?", parsed: false });
       state = await post(port, routes.act(state.session), { command: "up" });

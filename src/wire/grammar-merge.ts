@@ -103,11 +103,11 @@ function checkClosed(a: JsonObject, b: JsonObject): void {
     const known = isJsonObject(a.properties) ? a.properties : {};
     const others = Object.keys(isJsonObject(b.properties) ? b.properties : {});
     if (others.some((name) => !Object.hasOwn(known, name))) {
-      throw new SchemaError("additionalProperties", "it stands beside schemas with other properties");
+      throw new SchemaError("additionalProperties", "it can't be combined with schemas that have other properties");
     }
   }
   if (b.prefixItems !== undefined && a.items !== undefined && !isDeepStrictEqual(a.prefixItems, b.prefixItems)) {
-    throw new SchemaError("prefixItems", "it stands beside schemas with other items");
+    throw new SchemaError("prefixItems", "it can't be combined with schemas that have other items");
   }
 }
 

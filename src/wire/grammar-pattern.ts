@@ -40,7 +40,7 @@ export function patternGrammar(pattern: string, rules: Rules): string {
   }
   const reader = new Reader(pattern, rules);
   const made = reader.alternatives(true);
-  if (!reader.isOver) throw new PatternError("a bracket closes that was never opened");
+  if (!reader.isOver) throw new PatternError("it closes a bracket that it did not open");
   return made;
 }
 
@@ -97,10 +97,10 @@ class Reader {
       case "(": {
         if (this.#skip("?")) {
           const kind = this.#next();
-          if (kind !== ":") throw new PatternError("it looks around or names a group");
+          if (kind !== ":") throw new PatternError("it uses look-around or a named group");
         }
         const inside = this.alternatives(false);
-        if (!this.#skip(")")) throw new PatternError("a bracket is not closed");
+        if (!this.#skip(")")) throw new PatternError("it does not close a bracket");
         return inside;
       }
       case "[":

@@ -94,7 +94,7 @@ class SchemaGrammar {
     this.#isArguments = isArguments;
     const draft = isJsonObject(root) ? root.$schema : undefined;
     if (draft !== undefined && !(typeof draft === "string" && DRAFTS.test(draft))) {
-      throw new SchemaError("$schema", `${JSON.stringify(draft)} is not a draft that is known here`);
+      throw new SchemaError("$schema", `${JSON.stringify(draft)} is not a supported draft`);
     }
     // Before 2019, what stood beside a reference did not count.
     this.#ignoresSiblings = typeof draft === "string" && /draft-0[4-7]/.test(draft);
@@ -118,7 +118,7 @@ class SchemaGrammar {
 
   #inside(schema: Json, place: Place): string {
     if (schema === true) return this.#any();
-    if (schema === false) throw new SchemaError("false", `nothing is valid at ${place.path}`);
+    if (schema === false) throw new SchemaError("false", `no value is valid at ${place.path}`);
     if (!isJsonObject(schema))
       throw new SchemaError("the schema", `at ${place.path} it must be an object or a boolean`);
     const asserted = this.#checked(schema, place);
@@ -136,9 +136,9 @@ class SchemaGrammar {
     }
     if (anyOf !== undefined || oneOf !== undefined) {
       const name = anyOf !== undefined ? "anyOf" : "oneOf";
-      if (anyOf !== undefined && oneOf !== undefined) throw new SchemaError("oneOf", "it stands beside anyOf");
+      if (anyOf !== undefined && oneOf !== undefined) throw new SchemaError("oneOf", "it can't be combined with anyOf");
       const parts = listOf(name, asserted[name]).filter((part) => part !== false);
-      if (parts.length === 0) throw new SchemaError(name, "nothing is valid");
+      if (parts.length === 0) throw new SchemaError(name, "no value is valid");
       const merged = parts.map((part) => {
         if (Object.keys(rest).length === 0) return part;
         const whole = this.#resolved(part, place);
@@ -158,7 +158,7 @@ class SchemaGrammar {
     if (rest.enum !== undefined || rest.const !== undefined) return this.#values(rest, place);
     const types = typesOf(rest);
     if (types === undefined) return this.#any();
-    if (types.length === 0) throw new SchemaError("type", "nothing is valid");
+    if (types.length === 0) throw new SchemaError("type", "no value is valid");
     return this.#rules.add(types.map((type) => this.#typed(type, rest, place)).join(" | "));
   }
 
@@ -184,7 +184,7 @@ class SchemaGrammar {
       return this.#schema(mergeSchemas(this.#target(ref), this.#checked(beside, place)), place);
     }
     const name = String(ref);
-    if (place.via.includes(name)) throw new SchemaError("$ref", `${name} leads to itself`);
+    if (place.via.includes(name)) throw new SchemaError("$ref", `${name} refers to itself`);
     const known = this.#refs.get(name);
     if (known !== undefined) return known;
     const rule = this.#rules.reserve();
@@ -198,7 +198,7 @@ class SchemaGrammar {
   #resolved(schema: Json, place: Place, seen: readonly string[] = []): Json {
     if (!isJsonObject(schema) || schema.$ref === undefined) return schema;
     const name = String(schema.$ref);
-    if (seen.includes(name) || place.via.includes(name)) throw new SchemaError("$ref", `${name} leads to itself`);
+    if (seen.includes(name) || place.via.includes(name)) throw new SchemaError("$ref", `${name} refers to itself`);
     const { $ref, ...beside } = this.#checked(schema, place);
     const target = this.#resolved(this.#target($ref as Json), place, [...seen, name]);
     return Object.keys(beside).length === 0 ? target : mergeSchemas(target, beside);
@@ -234,7 +234,7 @@ class SchemaGrammar {
   #values(schema: JsonObject, place: Place): string {
     const { enum: list, const: one, type: _, ...others } = schema;
     const [other] = Object.keys(others);
-    if (other !== undefined) throw new SchemaError(other, "it stands beside enum or const");
+    if (other !== undefined) throw new SchemaError(other, "it can't be combined with enum or const");
     const types = typesOf({ ...(schema.type !== undefined && { type: schema.type }) });
     const values = (list === undefined ? [one as Json] : listOf("enum", list)).filter(
       (value) =>
@@ -242,7 +242,7 @@ class SchemaGrammar {
         (types === undefined || types.some((type) => isOfType(value, type))),
     );
     if (values.length === 0)
-      throw new SchemaError(list === undefined ? "const" : "enum", `nothing is valid at ${place.path}`);
+      throw new SchemaError(list === undefined ? "const" : "enum", `no value is valid at ${place.path}`);
     return this.#rules.add(values.map((value) => this.#value(value)).join(" | "));
   }
 
@@ -391,7 +391,7 @@ class SchemaGrammar {
       (after !== undefined || least > heads.length || (!isListed && schema.unevaluatedItems === undefined));
     if (!mayMore && heads.length < least) throw new SchemaError("minItems", "there can't be as many items");
     if (schema.unevaluatedItems !== undefined && after === undefined && least > heads.length) {
-      throw new SchemaError("unevaluatedItems", "it would have to be kept to");
+      throw new SchemaError("unevaluatedItems", "more items are needed than the schema evaluates");
     }
     const comma = `"," ${this.#ws}`;
     let tail = '""';
@@ -427,8 +427,8 @@ class SchemaGrammar {
     if (most < least) throw new SchemaError("maxLength", "it is below minLength");
     if (least > MAX_COUNT) throw new SchemaError("minLength", `at most ${MAX_COUNT} is supported`);
     if (pattern !== undefined) {
-      if (isBounded) throw new SchemaError("pattern", "it stands beside minLength or maxLength");
-      if (format !== undefined) throw new SchemaError("format", "it stands beside pattern");
+      if (isBounded) throw new SchemaError("pattern", "it can't be combined with minLength or maxLength");
+      if (format !== undefined) throw new SchemaError("format", "it can't be combined with pattern");
       try {
         return `"\\"" ${this.#rules.add(patternGrammar(String(pattern), this.#rules))} "\\""`;
       } catch (error) {
@@ -439,9 +439,9 @@ class SchemaGrammar {
     if (format !== undefined) {
       const made = FORMATS[String(format)]?.(this.#rules);
       if (made === undefined) {
-        throw new SchemaError("format", `${JSON.stringify(format)} is none of ${Object.keys(FORMATS).join(", ")}`);
+        throw new SchemaError("format", `${JSON.stringify(format)} is not one of ${Object.keys(FORMATS).join(", ")}`);
       }
-      if (isBounded) throw new SchemaError("format", "it stands beside minLength or maxLength");
+      if (isBounded) throw new SchemaError("format", "it can't be combined with minLength or maxLength");
       return `"\\"" ${this.#rules.add(made)} "\\""`;
     }
     const char = this.#rules.add(

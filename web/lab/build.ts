@@ -39,8 +39,8 @@ export function browserPlatform(): Plugin {
 /** The whole page. */
 export async function labPage(): Promise<string> {
   const worker = await bundleWorker();
-  const { code, css } = await bundle("main.tsx", [virtual("worker", worker.code)]);
-  const script = code.replaceAll("</script", "<\\/script");
+  const { code, css } = await bundle("main.tsx", []);
+  const script = inScript(code);
   const policy = [
     "default-src 'none'",
     `script-src 'sha256-${createHash("sha256").update(script).digest("base64")}' 'wasm-unsafe-eval' blob:`,
@@ -54,7 +54,13 @@ export async function labPage(): Promise<string> {
   return html
     .replace("<!-- policy -->", () => `<meta http-equiv="Content-Security-Policy" content="${policy}" />`)
     .replace("<!-- style -->", () => `<style>${css.replaceAll("</style", "<\\/style")}</style>`)
+    .replace("<!-- worker -->", () => `<script type="text/plain" id="worker">${inScript(worker.code)}</script>`)
     .replace("<!-- script -->", () => `<script>${script}</script>`);
+}
+
+/** Code whose strings must not end the element that it stands in. */
+function inScript(code: string): string {
+  return code.replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
 }
 
 async function bundle(

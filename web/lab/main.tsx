@@ -274,4 +274,5 @@ function Figures({ evaluations }: { evaluations: readonly Evaluation[] }) {
 }
 
 const root = document.getElementById("app");
-if (root !== null) render(<App />, root);
+// A task of its own: this one has compiled the script and made its modules.
+if (root !== null) setTimeout(() => render(<App />, root));

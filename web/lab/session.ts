@@ -1,5 +1,4 @@
 /** The page's side of learning: one worker at a time, what it told so far, and the clock, which stops in a pause. */
-import script from "virtual:worker";
 import type { LabCommand, LabEvent, LabSettings, PlayedLake } from "./messages.ts";
 
 export type Evaluation = Omit<LabEvent & { kind: "evaluation" }, "kind" | "lakes"> & {
@@ -19,7 +18,10 @@ export type LabState = {
 
 export const NEW: LabState = { running: "new", evaluations: [], lakes: [] };
 
-const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+/** The workers' script stands in the page as text, which the page itself never compiles (build.ts). */
+const workerScript = () =>
+  new Blob([document.getElementById("worker")?.textContent ?? ""], { type: "text/javascript" });
+let url: string | undefined;
 
 export class Session {
   readonly #show: (state: LabState) => void;
@@ -42,6 +44,7 @@ export class Session {
     if (this.#state.running === "paused") this.#send({ kind: "resume" });
     else {
       this.reset();
+      url ??= URL.createObjectURL(workerScript());
       this.#worker = new Worker(url);
       this.#worker.onmessage = ({ data }: MessageEvent<LabEvent>) => this.#hear(data);
       this.#worker.onerror = ({ message }) => this.#hear({ kind: "failed", message });

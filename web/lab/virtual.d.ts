@@ -4,8 +4,3 @@ declare module "virtual:kernels" {
   const kernels: string;
   export default kernels;
 }
-declare module "virtual:worker" {
-  /** The script of the workers. */
-  const script: string;
-  export default script;
-}

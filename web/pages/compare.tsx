@@ -40,7 +40,7 @@ export function ComparePage({ route }: { route: Route }) {
   const source = useSource();
   const ids = route.query.getAll("run");
   const asked = JSON.stringify(ids);
-  const overviews = useLoad(() => Promise.all(ids.map((id) => source.overview(id))), [asked]);
+  const overviews = useLoad(async () => toldApart(await Promise.all(ids.map((id) => source.overview(id)))), [asked]);
   const settings = useLoad(() => source.compare(ids), [asked]);
   const view = useCurveView(route, "rl");
   useEffect(() => {
@@ -98,6 +98,11 @@ export function ComparePage({ route }: { route: Route }) {
       }}
     </Show>
   );
+}
+
+/** Runs of one recipe have one name: then their folders' names, which are numbered, tell them apart. */
+function toldApart(runs: readonly RunOverview[]): RunOverview[] {
+  return runs.map((run) => (runs.filter(({ name }) => name === run.name).length > 1 ? { ...run, name: run.id } : run));
 }
 
 function groupsOf(runs: readonly RunOverview[], groups: readonly number[]): Group[] {

@@ -2,7 +2,7 @@
  * Watch it learn: one evaluation seed at every evaluation, side by side. All films run together, turn by turn, so that the eye can
  * see what the policy at step 40 does where the one at step 0 went wrong.
  */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Episode, EvaluatedSeed, PinnedReply } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
 import { count, number, temperatureWord } from "../format.ts";
@@ -61,6 +61,8 @@ function Pinned(props: { run: string; seeds: readonly EvaluatedSeed[]; index: nu
     const seed = seeds[(wanted + seeds.length) % seeds.length];
     if (seed !== undefined) setQuery({ pin: idOf(seed) });
   };
+  const list = useRef<HTMLUListElement>(null);
+  useEffect(() => showChosen(list.current), [idOf(pin)]);
   useKeys("Watch it learn", [
     { keys: ["ArrowDown", "j"], does: "next seed", run: () => choose(index + 1) },
     { keys: ["ArrowUp", "k"], does: "previous seed", run: () => choose(index - 1) },
@@ -76,7 +78,7 @@ function Pinned(props: { run: string; seeds: readonly EvaluatedSeed[]; index: nu
           value={search}
           onInput={(event) => setQuery({ q: event.currentTarget.value })}
         />
-        <ul>
+        <ul ref={list}>
           {seeds.map((seed, i) => (
             <li key={idOf(seed)} hidden={!idOf(seed).includes(search.trim())}>
               <button type="button" aria-pressed={i === index} onClick={() => choose(i)}>
@@ -103,6 +105,15 @@ function Pinned(props: { run: string; seeds: readonly EvaluatedSeed[]; index: nu
       <Show of={pinned}>{(value) => <Films run={run} pinned={value} />}</Show>
     </div>
   );
+}
+
+/** Scrolls the list alone: the page stays where it is. */
+function showChosen(list: HTMLElement | null): void {
+  const chosen = list?.querySelector('[aria-pressed="true"]');
+  if (!list || !chosen) return;
+  const [seen, place] = [list.getBoundingClientRect(), chosen.getBoundingClientRect()];
+  list.scrollTop += Math.min(0, place.top - seen.top) + Math.max(0, place.bottom - seen.bottom);
+  list.scrollLeft += Math.min(0, place.left - seen.left) + Math.max(0, place.right - seen.right);
 }
 
 function Films({ run, pinned }: { run: string; pinned: PinnedReply }) {

@@ -6,7 +6,7 @@ import type { Mark } from "../chart.tsx";
 import { CurveChart, CurveTools, type CurveView, useCurveView } from "../curves.tsx";
 import { ago, duration, isNumber, number, signed, withUnit } from "../format.ts";
 import { Commands, RunNotesForm } from "../notes.tsx";
-import { Episodes, Missing, marksOf, Show, Success } from "../parts.tsx";
+import { Episodes, Missing, marksOf, Scroll, Show, Success } from "../parts.tsx";
 import { go, href } from "../route.ts";
 import { CHARTS_A_SECTION, type ChartPlan, SECTIONS, seriesFor, shortName } from "../series.ts";
 import { useLoad, useSource } from "../use.ts";
@@ -20,11 +20,13 @@ export function OverviewPage({ run, overview, live, route }: RunPageProps) {
       <Alarms overview={overview} />
       <Missing notes={overview.missing} />
       <Figures overview={overview} />
+      <Environments overview={overview} />
       <CurveTools view={view} />
       <Show of={series}>{(value) => <Sections {...value} overview={overview} view={view} />}</Show>
       <section class="panel">
         <h2>Notes and commands</h2>
         <Notes overview={overview} />
+        <PlayLink overview={overview} />
         <Commands commands={overview.commands} />
       </section>
       <div class="two">
@@ -33,6 +35,21 @@ export function OverviewPage({ run, overview, live, route }: RunPageProps) {
       </div>
       <ManifestView overview={overview} />
     </div>
+  );
+}
+
+/** Straight from a run to its model at the board. */
+function PlayLink({ overview }: { overview: RunOverview }) {
+  const source = useSource();
+  const [step, env] = [overview.checkpoints.at(-1), overview.envs[0]];
+  // Environments of files are played where the viewer was started with their names.
+  if (source.play === undefined || step === undefined || env === undefined || /^[./]/.test(env)) return null;
+  return (
+    <p class="buttons">
+      <a class="button" href={href(["play"], { env, model: `run:${overview.id}@${step}` })}>
+        Let the model of step {step} play
+      </a>
+    </p>
   );
 }
 
@@ -138,6 +155,56 @@ function Figure({ name, value }: { name: string; value: string }) {
         <b>{value}</b>
       </dd>
     </div>
+  );
+}
+
+const ENVIRONMENT_COLUMNS = [
+  ["random", "eval/random"],
+  ["sampled", "eval/success"],
+  ["greedy", "eval/success_greedy"],
+  ["oracle", "eval/ceiling"],
+  ["share of episodes", "mixture"],
+] as const;
+
+/** The newest evaluation, a row for each environment, where there are several. */
+function Environments({ overview: { metrics } }: { overview: RunOverview }) {
+  const prefix = "eval/success/";
+  const names = Object.keys(metrics)
+    .flatMap((name) => (name.startsWith(prefix) ? name.slice(prefix.length) : []))
+    .sort();
+  if (names.length < 2) return null;
+  const columns = ENVIRONMENT_COLUMNS.filter(([, metric]) =>
+    names.some((env) => isNumber(metrics[`${metric}/${env}`])),
+  );
+  return (
+    <section class="panel">
+      <h2>Environments</h2>
+      <Scroll label="Evaluation success of each environment">
+        <table class="metrics">
+          <thead>
+            <tr>
+              <th scope="col">Evaluation success</th>
+              {columns.map(([title]) => (
+                <th key={title} scope="col">
+                  {title}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {names.map((env) => (
+              <tr key={env}>
+                <th scope="row">{env}</th>
+                {columns.map(([title, metric]) => {
+                  const value = metrics[`${metric}/${env}`];
+                  return <td key={title}>{isNumber(value) ? number(value) : "–"}</td>;
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </section>
   );
 }
 

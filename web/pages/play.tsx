@@ -118,6 +118,7 @@ function Table({ play, route }: { play: PlaySource; route: Route }) {
           play={play}
           state={state}
           act={act}
+          failed={problem !== undefined}
           model={route.query.get("model") ?? undefined}
           greedy={route.query.get("greedy") !== "false"}
           again={() => start(saved ?? { env: state.env, seed: state.seed, options: state.options })}
@@ -235,13 +236,15 @@ type BoardProps = {
   play: PlaySource;
   state: PlayState;
   act: (request: ActRequest) => void;
+  /** The last move failed: its reason stands above the board. */
+  failed: boolean;
   again: () => void;
   model: string | undefined;
   greedy: boolean;
 };
 
 function Board(props: BoardProps) {
-  const { play, state, act, again, model, greedy } = props;
+  const { play, state, act, failed, again, model, greedy } = props;
   const [playing, setPlaying] = useState(false);
   const [looks, setLooks] = useState(false);
   const turn = `${state.session} ${state.turns.length}`;
@@ -253,8 +256,8 @@ function Board(props: BoardProps) {
   const now = thought.value?.turn === turn ? thought.value : undefined;
   const modelMoves = () => model !== undefined && act({ model, greedy });
   useEffect(() => {
-    if (state.over || model === undefined) setPlaying(false);
-  }, [state.over, model]);
+    if (state.over || model === undefined || failed) setPlaying(false);
+  }, [state.over, model, failed]);
   useEffect(() => {
     if (!playing || thought.loading || (now === undefined && thought.error === undefined)) return;
     const timer = setTimeout(modelMoves, MOVE_MS);

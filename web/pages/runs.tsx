@@ -3,7 +3,7 @@
  * several and compare. Order, columns and search stand in the link.
  */
 import { Fragment } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { RunListItem, RunNotes } from "../../src/viewer/api.ts";
 import { ago, bytes, count, duration, isNumber, percent, signed } from "../format.ts";
 import { useKeys } from "../keys.tsx";
@@ -243,8 +243,21 @@ function SortHead({ column, on, rising }: { column: Column; on: boolean; rising:
 }
 
 function Columns({ chosen, choose }: { chosen: readonly string[]; choose: (names: readonly string[]) => void }) {
+  const menu = useRef<HTMLDetailsElement>(null);
+  // Open, it lies over the table: a click elsewhere or Escape closes it.
+  useEffect(() => {
+    const close = (event: Event) => {
+      const inside = event.target instanceof Node && menu.current?.contains(event.target);
+      const left = event instanceof KeyboardEvent ? event.key === "Escape" : !inside;
+      if (left && menu.current !== null) menu.current.open = false;
+    };
+    for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, close);
+    return () => {
+      for (const kind of ["pointerdown", "keydown"]) removeEventListener(kind, close);
+    };
+  }, []);
   return (
-    <details class="menu">
+    <details class="menu" ref={menu}>
       <summary class="button">Columns</summary>
       <div>
         {COLUMNS.slice(1).map(({ name, words }) => (

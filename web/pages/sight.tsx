@@ -175,7 +175,7 @@ function Turns({ probes }: { probes: readonly SightProbe[] }) {
                   const style = { "--strength": isNumber(gap) ? Math.max(0, gap / most).toFixed(3) : "0" };
                   return (
                     <td key={turn} class={isNumber(gap) && gap <= 0 ? "blind" : ""} style={style}>
-                      {isNumber(gap) ? gap.toFixed(2) : ""}
+                      {isNumber(gap) ? gap.toFixed(2).replace(/^-0\.00$/, "0.00") : ""}
                     </td>
                   );
                 })}

@@ -2,7 +2,7 @@
  * Every token of an episode: its kind, both log-probabilities, ratio, advantage, clipped or not; an image stands as its thumbnail with
  * its token count. As running text coloured by one measure, or as a table. One token is chosen and spelled out; arrow keys move it.
  */
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { TrajectoryReply } from "../../src/viewer/api.ts";
 import type { RunPageProps } from "../app.tsx";
 import { count, number, signed } from "../format.ts";
@@ -10,7 +10,7 @@ import { useKeys } from "../keys.tsx";
 import { WindowedList } from "../list.tsx";
 import { Choice, Empty, Frame, Outcome, Show, strength } from "../parts.tsx";
 import { go, href, setQuery } from "../route.ts";
-import { KIND_WORDS, type Token, tokensOf, worstDrift } from "../tokens.ts";
+import { KIND_WORDS, mostSurprising, type Token, tokensOf, worstDrift } from "../tokens.ts";
 import { useLoad, useSource } from "../use.ts";
 
 type Measure = "kind" | "drift" | "advantage" | "surprise";
@@ -39,11 +39,18 @@ function Tokens({ run, route, reply }: RunPageProps & { reply: TrajectoryReply }
   const sequences = record.tokens ?? [];
   const part = Math.min(sequences.length - 1, Number(route.query.get("part") ?? 0) || 0);
   const tokens = useMemo(() => (sequences[part] ? tokensOf(sequences[part]) : []), [reply, part]);
-  const worst = useMemo(() => worstDrift(tokens, 12), [tokens]);
-  const [measure, setMeasure] = useState<Measure>("surprise");
+  const measure = MEASURES.find(([name]) => name === route.query.get("colour"))?.[0] ?? "surprise";
+  const setMeasure = (name: Measure) => setQuery({ colour: name === "surprise" ? undefined : name });
+  // What the colours show is what is listed; drift where they show something else that has no order.
+  const bySurprise = measure === "surprise";
+  const listed = useMemo(
+    () => (bySurprise ? mostSurprising(tokens, MOST_LISTED) : worstDrift(tokens, MOST_LISTED)),
+    [tokens, bySurprise],
+  );
+  const drift = useMemo(() => worstDrift(tokens, 1)[0]?.drift ?? 0, [tokens]);
   const table = route.query.get("view") === "table";
   const asked = route.query.get("at");
-  const chosen = asked === null ? (worst[0]?.index ?? 0) : Math.min(tokens.length - 1, Number(asked) || 0);
+  const chosen = asked === null ? (listed[0]?.index ?? 0) : Math.min(tokens.length - 1, Number(asked) || 0);
   const choose = (index: number) => setQuery({ at: Math.max(0, Math.min(tokens.length - 1, index)) });
   const move = (by: 1 | -1) => {
     // An image is one stop, however many tokens it has.
@@ -54,7 +61,7 @@ function Tokens({ run, route, reply }: RunPageProps & { reply: TrajectoryReply }
   useKeys("Tokens", [
     { keys: ["ArrowRight", "j"], does: "next token", run: () => move(1) },
     { keys: ["ArrowLeft", "k"], does: "previous token", run: () => move(-1) },
-    { keys: ["w"], does: "next of the worst drift", run: () => choose(nextWorst(worst, chosen)) },
+    { keys: ["w"], does: "next of those listed", run: () => choose(nextOf(listed, chosen)) },
     { keys: ["v"], does: "text or table", run: () => setQuery({ view: table ? undefined : "table" }) },
     { keys: ["Escape", "o"], does: "back to the episode", run: () => go(href(["run", run, "episode", row.key])) },
   ]);
@@ -108,29 +115,38 @@ function Tokens({ run, route, reply }: RunPageProps & { reply: TrajectoryReply }
         )}
         <aside class="token-side">
           {token && <Spelled run={run} token={token} />}
-          <h3>{moved > 0 ? "Moved most" : "Worst drift"}</h3>
-          {moved > 0 && (
+          <h3>{bySurprise ? "Most surprising" : moved > 0 ? "Moved most" : "Worst drift"}</h3>
+          {!bySurprise && moved > 0 && (
             <p class="faint">
               The step had made {count(moved, "update")} before the learner saw this episode: what differs is what they
               changed, not drift.
             </p>
           )}
           <ol class="worst">
-            {worst.map((one) => (
+            {listed.map((one) => (
               <li key={one.index}>
                 <button type="button" aria-pressed={one.index === chosen} onClick={() => choose(one.index)}>
                   <code>{visible(one.text)}</code>
-                  <span>{signed(one.drift)}</span>
+                  <span>{bySurprise ? number(-(one.sampler ?? 0)) : signed(one.drift)}</span>
                 </button>
               </li>
             ))}
-            {worst.length === 0 && <li class="faint">No learner log-probabilities here.</li>}
+            {listed.length === 0 && (
+              <li class="faint">No {bySurprise ? "sampler" : "learner"} log-probabilities here.</li>
+            )}
           </ol>
+          {bySurprise && drift !== 0 && (
+            <button type="button" class="quiet" onClick={() => setMeasure("drift")}>
+              {moved > 0 ? "Moved by up to" : "Drift of up to"} {number(Math.abs(drift))} nats
+            </button>
+          )}
         </aside>
       </div>
     </div>
   );
 }
+
+const MOST_LISTED = 12;
 
 const MEASURES = [
   ["surprise", "Surprise"],
@@ -181,7 +197,10 @@ function Legend({ measure }: { measure: Measure }) {
 type View = { run: string; tokens: readonly Token[]; chosen: number; choose: (index: number) => void };
 
 function TokenText({ run, tokens, chosen, choose, measure }: View & { measure: Measure }) {
+  const first = useRef(chosen);
   useEffect(() => {
+    // A page opens at its top, where the legend is; from then on it follows what is chosen.
+    if (chosen === first.current && !location.hash.includes("at=")) return;
     document.querySelector(".token-text [aria-current=true]")?.scrollIntoView({ block: "nearest" });
   }, [chosen]);
   const blocks = useMemo(() => {
@@ -349,9 +368,9 @@ function summary(tokens: readonly Token[]): string {
   return `${tokens.length} tokens, ${sampled.length} sampled, ${Math.max(0, images)} images, ${clipped} clipped`;
 }
 
-function nextWorst(worst: readonly Token[], chosen: number): number {
-  const place = worst.findIndex(({ index }) => index === chosen);
-  return worst[(place + 1) % Math.max(1, worst.length)]?.index ?? chosen;
+function nextOf(listed: readonly Token[], chosen: number): number {
+  const place = listed.findIndex(({ index }) => index === chosen);
+  return listed[(place + 1) % Math.max(1, listed.length)]?.index ?? chosen;
 }
 
 /** Newlines and lone spaces can be seen. */

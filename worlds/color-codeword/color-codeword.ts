@@ -43,7 +43,7 @@ export class ColorCodeword implements World {
   readonly #length: number;
   readonly #names: readonly string[];
   /** An image per colour, then the question mark. */
-  readonly #pictures: readonly Image[];
+  readonly #frames: readonly Image[];
   #code: readonly number[] = [];
   /** Colours that were left behind: the image shows `code[passed]`, or the question mark after the last. */
   #passed = 0;
@@ -53,7 +53,7 @@ export class ColorCodeword implements World {
     const palette = PALETTE.slice(0, colors);
     this.#length = length;
     this.#names = palette.map(([name]) => name);
-    this.#pictures = [...palette.map(([, color]) => drawSquare(size, color)), drawQuestion(size)];
+    this.#frames = [...palette.map(([, color]) => drawSquare(size, color)), drawQuestion(size)];
     const items = Array.from({ length }, (_, i) => ({
       type: "int" as const,
       name: `color ${i + 1}`,
@@ -106,7 +106,7 @@ export class ColorCodeword implements World {
 
   observe(mode: ObservationMode): Observation {
     const color = this.#code[this.#passed];
-    if (mode === "image") return this.#pictures[color ?? this.#names.length] as Image;
+    if (mode === "image") return this.#frames[color ?? this.#names.length] as Image;
     return color === undefined
       ? "All colors have been shown. What was the code?"
       : `The color is ${this.#names[color]}.`;

@@ -18,9 +18,9 @@ import {
   type World,
 } from "../../src/envs/index.ts";
 import { copyBytes } from "../../src/images/index.ts";
-import { Dice } from "../shared/pictures/dice.ts";
-import { type ImageSource, pictures, when } from "../shared/pictures/index.ts";
 import { Saved } from "../shared/saved.ts";
+import { Dice } from "../shared/scenes/dice.ts";
+import { type ImageSource, pictures, when } from "../shared/scenes/index.ts";
 import { chunksOf, restOf, type Script, withDetours } from "../shared/script.ts";
 
 const { atan2, cos, sin } = exact;
@@ -205,7 +205,7 @@ export class Colorization implements World {
   }
 
   observe(mode: ObservationMode): Awaitable<Observation> {
-    return when(this.#open(), (scene) => (mode === "text" ? this.#text(scene) : this.#picture(scene)));
+    return when(this.#open(), (scene) => (mode === "text" ? this.#text(scene) : this.#frame(scene)));
   }
 
   #open(): Awaitable<Scene> {
@@ -218,7 +218,7 @@ export class Colorization implements World {
     });
   }
 
-  #picture({ width, height, bytes, disc }: Scene): Image {
+  #frame({ width, height, bytes, disc }: Scene): Image {
     const { hue, saturation } = this.#colour;
     const frame = copyBytes(bytes);
     const shades: Rgb[] = [];
@@ -328,7 +328,7 @@ export class Colorization implements World {
       saved.number(field, { min: 0, max: 255, ...(fallback === undefined ? {} : { fallback }) });
     const [x, y] = saved.numbers("target_pos", 2) as [number, number];
     if (![x, y].every((at) => Number.isInteger(at) && at >= 0)) {
-      throw new EnvError("target_pos must be a place [x, y] in the picture, in whole pixels.");
+      throw new EnvError("target_pos must be a place [x, y] in the image, in whole pixels.");
     }
     const target = { hue: hue("target_hue"), saturation: byte("target_sat"), value: byte("target_val") };
     const colour = { hue: hue("current_hue"), saturation: byte("current_sat") };

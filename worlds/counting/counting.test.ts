@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Image, Json } from "../../src/core/index.ts";
 import { act } from "../../src/envs/index.ts";
-import { countingScene } from "../shared/pictures/index.ts";
+import { countingScene } from "../shared/scenes/index.ts";
 import { difference, goldenFrame, PHOTOS, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { type Counting, counting } from "./counting.ts";
 

@@ -22,17 +22,9 @@ import {
 } from "../../src/envs/index.ts";
 import { copyBytes, shades } from "../../src/images/index.ts";
 import { factsOf, listThings, PLACE, paintDot, pixelAt, placeOf } from "../shared/dots.ts";
-import { centreOf, maskOf, readRows } from "../shared/pictures/coco.ts";
-import {
-  COUNTABLE,
-  countingScene,
-  keepScene,
-  pictures,
-  type Scene,
-  sceneSeed,
-  when,
-} from "../shared/pictures/index.ts";
 import { Saved } from "../shared/saved.ts";
+import { centreOf, maskOf, readRows } from "../shared/scenes/coco.ts";
+import { COUNTABLE, countingScene, keepScene, pictures, type Scene, sceneSeed, when } from "../shared/scenes/index.ts";
 
 const options = z.strictObject({
   minCount: z.int().min(0).max(60).default(2).describe("Lowest number of things to count."),
@@ -81,7 +73,7 @@ export class Counting implements World {
   #marks: readonly (readonly [number, number])[] = [];
   #guess: number | null = null;
   #stopped = false;
-  #picture: Image | undefined;
+  #image: Image | undefined;
   /** The last frame, and the dots on it. */
   #frame: { readonly marks: readonly (readonly [number, number])[]; readonly image: Image } | undefined;
 
@@ -118,7 +110,7 @@ export class Counting implements World {
     this.#marks = [];
     this.#guess = null;
     this.#stopped = false;
-    this.#picture = undefined;
+    this.#image = undefined;
     this.#frame = undefined;
   }
 
@@ -152,10 +144,10 @@ export class Counting implements World {
   }
 
   #open(): Awaitable<Image> {
-    if (this.#picture !== undefined) return this.#picture;
+    if (this.#image !== undefined) return this.#image;
     const episode = this.#episode;
     return when(this.#source.picture(episode), (picture) => {
-      if (episode === this.#episode) this.#picture = picture;
+      if (episode === this.#episode) this.#image = picture;
       return picture;
     });
   }

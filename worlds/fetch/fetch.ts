@@ -27,11 +27,11 @@ import { Canvas } from "../../src/images/index.ts";
 import { armModel } from "../shared/physics/arm.ts";
 import { drawAt, drawModel, type FreeCamera, freeCamera } from "../shared/physics/draw.ts";
 import { type Model, type Simulation, simulate, simulateFiles, vec3 } from "../shared/physics/simulation.ts";
-import { filesIn } from "../shared/pictures/source.ts";
 import { add, scale, subtract, type Vec3 } from "../shared/render3d/matrix.ts";
 import { painted, sphere } from "../shared/render3d/mesh.ts";
 import { Renderer } from "../shared/render3d/renderer.ts";
 import { Saved } from "../shared/saved.ts";
+import { filesIn } from "../shared/scenes/source.ts";
 
 const { hypot } = exact;
 

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ConfigError, EnvError, type Image, type Json } from "../../src/core/index.ts";
 import { act } from "../../src/envs/index.ts";
 import { type FrozenLake, frozenLake } from "./frozen-lake.ts";
@@ -281,4 +281,74 @@ test.each<[string, Json]>([
 test("a board of one's own must be a board that can be won", () => {
   expect(frozenLake.options.safeParse({ board: ["SHG"] }).success).toBe(false);
   expect(frozenLake.options.safeParse({ board: ["SFG"] }).success).toBe(true);
+});
+
+describe("a window", () => {
+  const cellSize = 16;
+  const cut = (whole: Image, row: number, column: number, cells: number) => {
+    const part: number[][] = [];
+    for (let y = row * cellSize; y < (row + cells) * cellSize; y++) {
+      for (let x = column * cellSize; x < (column + cells) * cellSize; x++) {
+        const outside = x < 0 || y < 0 || x >= whole.width || y >= whole.height;
+        part.push(
+          outside ? [96, 130, 84] : [...whole.data.slice((y * whole.width + x) * 3, (y * whole.width + x) * 3 + 3)],
+        );
+      }
+    }
+    return part.flat();
+  };
+
+  test("shows the cells around the player as the whole lake does, and land outside of it", () => {
+    const [near, whole] = [make({ size: 6, cellSize, window: 3 }), make({ size: 6, cellSize })];
+    let atEdge = 0;
+    for (let seed = 0; seed < 20; seed++) {
+      near.reset(seed);
+      whole.reset(seed);
+      for (const action of [...whole.solve(), undefined]) {
+        const [row, column] = stateOf(whole).player as [number, number];
+        if (row * column === 0) atEdge += 1;
+        expect([...frame(near).data]).toEqual(cut(frame(whole), row - 1, column - 1, 3));
+        const text = (near.observe("text") as string).split("\n").map((line) => line.trim().split(/ +/));
+        const lake = (whole.observe("text") as string).split("\n").map((line) => line.trim().split(/ +/));
+        expect(text).toEqual([-1, 0, 1].map((r) => [-1, 0, 1].map((c) => lake[row + r]?.[column + c] ?? "#")));
+        if (action !== undefined) expect(near.act(action)).toEqual(whole.act(action));
+      }
+    }
+    expect(atEdge).toBeGreaterThan(5);
+  });
+
+  test("facts speak of what the agent has seen so far, and nothing else", () => {
+    const world = make({ board: ["SFFFG", "FFFFF", "FFHFF"], window: 3 });
+    expect(world.facts()).toEqual([]);
+    world.act(act("right"));
+    expect(world.facts()).toEqual([]);
+    world.act(act("down"));
+    expect(world.facts().map(({ subject }) => subject)).toEqual(["hole"]);
+    world.act(act("up"));
+    // Out of view again, and remembered.
+    expect(world.facts()).toEqual([{ subject: "hole", relations: ["below", "right"], object: "player" }]);
+    world.act(act("right"));
+    world.act(act("right"));
+    expect(world.facts().map(({ subject }) => subject)).toEqual(["goal", "hole"]);
+  });
+
+  test("a glimpse is of the whole lake, lasts until the first move, and is remembered", () => {
+    const options = { board: ["SFFFG", "FFFFF", "FFHFF"], cellSize };
+    const world = make({ ...options, window: 3, glimpse: true });
+    expect(frame(world).hash).toBe(frame(make(options)).hash);
+    const facts = world.facts();
+    expect(facts.map(({ subject }) => subject)).toEqual(["goal", "hole"]);
+    const begun = world.save();
+    world.act(act("left"));
+    expect(frame(world).width).toBe(3 * cellSize);
+    expect(world.facts()).toEqual(facts);
+    const [later, other] = [world.save(), make({ ...options, window: 3, glimpse: true })];
+    other.load(later);
+    expect([frame(other).hash, other.facts()]).toEqual([frame(world).hash, facts]);
+    other.load(begun);
+    expect(frame(other).width).toBe(5 * cellSize);
+    expect(() => other.load({ ...(later as object), seen: [99] })).toThrow("seen must be a list of cells");
+    expect(() => make({ glimpse: true })).toThrow("set window, for example to 3");
+    expect(() => make({ window: 4 })).toThrow("must be odd");
+  });
 });

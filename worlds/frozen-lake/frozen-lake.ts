@@ -6,7 +6,15 @@
  */
 
 import { z } from "zod";
-import { EnvError, errorMessage, Image, isJsonObject, type Json, NumpyRandom } from "../../src/core/index.ts";
+import {
+  ConfigError,
+  EnvError,
+  errorMessage,
+  Image,
+  isJsonObject,
+  type Json,
+  NumpyRandom,
+} from "../../src/core/index.ts";
 import {
   type Action,
   type ActionSpec,
@@ -23,7 +31,7 @@ import {
 import { Canvas } from "../../src/images/index.ts";
 import { placeWords } from "../shared/places.ts";
 import { type Board, boardProblem, drawBoard, MAX_SIDE, neighbour, shortestWay, toBoard, toDesc } from "./board.ts";
-import { type Ground, lakeTiles } from "./tiles.ts";
+import { type Ground, lakeTiles, SHORE } from "./tiles.ts";
 
 /** By direction number. */
 const DIRECTIONS = ["left", "down", "right", "up"] as const;
@@ -58,6 +66,16 @@ const options = z.strictObject({
     })
     .describe('Your own board, such as `["SFF", "FHF", "FFG"]`. `size`, `p` and `minSteps` are then unused.'),
   successReward: z.number().default(1).describe("Reward for reaching the goal."),
+  window: z
+    .int()
+    .min(3)
+    .max(2 * MAX_SIDE - 1)
+    .refine((side) => side % 2 === 1, "must be odd, so that the player is in the middle")
+    .optional()
+    .describe(
+      "Side of the square of cells around the player that the agent sees, an odd number. By default the agent sees the whole lake.",
+    ),
+  glimpse: z.boolean().default(false).describe("With `window`: the whole lake is seen before the first move."),
 });
 
 export class FrozenLake implements World {
@@ -68,20 +86,55 @@ export class FrozenLake implements World {
   #board: Board;
   /** The player's cell. */
   #player: number;
+  /** With a window: whether a move was made, and the cells that the agent has seen so far. */
+  #moved = false;
+  #seen = new Set<number>();
   /** Everything but the player, drawn when first looked at. */
-  #picture: Image | undefined;
+  #image: Image | undefined;
 
   constructor(given: z.output<typeof options>) {
+    if (given.glimpse && given.window === undefined) {
+      throw new ConfigError(
+        "frozen_lake: glimpse shows the whole lake before a window hides it; set window, for example to 3, or leave glimpse out.",
+      );
+    }
     this.#options = given;
     this.#board = this.#newBoard();
     this.#player = this.#board.cells.indexOf("S");
+    this.#begin();
   }
 
   reset(seed: number): void {
     this.#random = new NumpyRandom(seed);
     this.#board = this.#newBoard();
     this.#player = this.#board.cells.indexOf("S");
-    this.#picture = undefined;
+    this.#begin();
+  }
+
+  #begin(moved = false): void {
+    this.#image = undefined;
+    this.#moved = moved;
+    this.#seen.clear();
+    this.#look();
+  }
+
+  /** The cells of the window, row by row: undefined where they are outside of the lake. Undefined where the whole lake is in view. */
+  #inWindow(): (number | undefined)[] | undefined {
+    const { window, glimpse } = this.#options;
+    if (window === undefined || (glimpse && !this.#moved)) return undefined;
+    const { rows, columns } = this.#board;
+    const top = Math.floor(this.#player / columns) - (window - 1) / 2;
+    const left = (this.#player % columns) - (window - 1) / 2;
+    return Array.from({ length: window ** 2 }, (_, i) => {
+      const [row, column] = [top + Math.floor(i / window), left + (i % window)];
+      return isIndex(row, rows) && isIndex(column, columns) ? row * columns + column : undefined;
+    });
+  }
+
+  /** What is in view now has been seen. */
+  #look(): void {
+    if (this.#options.window === undefined) return;
+    for (const cell of this.#inWindow() ?? [...this.#board.cells].keys()) if (cell !== undefined) this.#seen.add(cell);
   }
 
   #newBoard(): Board {
@@ -113,6 +166,8 @@ export class FrozenLake implements World {
     const intended = neighbour(this.#board, this.#player, wanted);
     const next = neighbour(this.#board, this.#player, actual);
     this.#player = next ?? this.#player;
+    this.#moved = true;
+    this.#look();
     if (this.#ground === "G") {
       const reward = this.#options.successReward;
       return { valid: true, feedback: "You reached the goal.", reward, ended: true };
@@ -142,53 +197,74 @@ export class FrozenLake implements World {
   }
 
   observe(mode: ObservationMode): Observation {
-    return mode === "text" ? this.#text() : this.#look();
+    return mode === "text" ? this.#text() : this.#frame();
   }
 
-  #look(): Image {
+  #frame(): Image {
     const { rows, columns, cells } = this.#board;
     const cellSize = this.#options.cellSize ?? Math.min(64, Math.floor(512 / Math.max(rows, columns)));
     const tiles = lakeTiles(cellSize);
-    const place = (canvas: Canvas, tile: Image, cell: number) =>
-      canvas.draw(tile, (cell % columns) * cellSize, Math.floor(cell / columns) * cellSize);
-    if (this.#picture === undefined) {
+    const inWindow = this.#inWindow();
+    const width = inWindow === undefined ? columns : Math.sqrt(inWindow.length);
+    const place = (canvas: Canvas, tile: Image, at: number) =>
+      canvas.draw(tile, (at % width) * cellSize, Math.floor(at / width) * cellSize);
+    if (inWindow !== undefined) {
+      const frame = new Canvas(width * cellSize, width * cellSize, SHORE);
+      for (const [at, cell] of inWindow.entries()) {
+        if (cell !== undefined)
+          place(frame, tiles[cell === this.#player ? "player" : "empty"][cells[cell] as Ground], at);
+      }
+      return new Image(frame.width, frame.height, frame.data);
+    }
+    if (this.#image === undefined) {
       const canvas = new Canvas(columns * cellSize, rows * cellSize);
       for (const [cell, kind] of [...cells].entries()) place(canvas, tiles.empty[kind as Ground], cell);
-      this.#picture = new Image(canvas.width, canvas.height, canvas.data);
+      this.#image = new Image(canvas.width, canvas.height, canvas.data);
     }
-    const frame = Canvas.from(this.#picture);
+    const frame = Canvas.from(this.#image);
     place(frame, tiles.player[this.#ground as Ground], this.#player);
     return new Image(frame.width, frame.height, frame.data);
   }
 
-  /** VAGEN's characters: P player, _ ice, O hole, G goal, X player in a hole, V player on the goal. */
+  /** VAGEN's characters: P player, _ ice, O hole, G goal, X player in a hole, V player on the goal; in a window also # outside of the lake. */
   #text(): string {
-    const { rows, columns, cells } = this.#board;
-    const symbols: string[] = [...cells].map((kind) => (kind === "H" ? "O" : kind === "G" ? "G" : "_"));
+    const symbols: string[] = [...this.#board.cells].map((kind) => (kind === "H" ? "O" : kind === "G" ? "G" : "_"));
     symbols[this.#player] = this.#ground === "H" ? "X" : this.#ground === "G" ? "V" : "P";
-    const padded = symbols.map((symbol) => ` ${symbol} `);
-    return Array.from({ length: rows }, (_, row) => padded.slice(row * columns, (row + 1) * columns).join("")).join(
-      "\n",
-    );
+    const inWindow = this.#inWindow();
+    const shown = inWindow?.map((cell) => (cell === undefined ? "#" : symbols[cell])) ?? symbols;
+    const width = inWindow === undefined ? this.#board.columns : Math.sqrt(inWindow.length);
+    const padded = shown.map((symbol) => ` ${symbol} `);
+    return Array.from({ length: shown.length / width }, (_, row) =>
+      padded.slice(row * width, (row + 1) * width).join(""),
+    ).join("\n");
   }
 
   task(style: PromptStyle, mode: ObservationMode): string {
+    const { window, glimpse } = this.#options;
     if (style === "brief") {
       const way =
         mode === "text" ? "Walk P to G; avoid O." : "Walk the red figure to the yellow goal; avoid dark holes.";
-      return this.#slips ? `${way} The ice is slippery.` : way;
+      const near =
+        window === undefined
+          ? ""
+          : glimpse
+            ? " After the first move you see only what is near."
+            : " You see only what is near.";
+      return `${way}${near}${this.#slips ? " The ice is slippery." : ""}`;
     }
     const { rows, columns } = this.#board;
+    const size = `a frozen lake of ${rows} rows and ${columns} columns`;
     const view =
       mode === "text"
-        ? `You are on a frozen lake of ${rows} rows and ${columns} columns, drawn in characters. P is you, _ is ice, ` +
-          "O is a hole and G is the goal; X is you in a hole and V is you on the goal."
-        : `You see a frozen lake of ${rows} rows and ${columns} columns from above. The figure in red is you, light cells ` +
-          "are ice, dark blue discs are holes and the yellow cell with a green flag is the goal. " +
-          "A grey ring marks where you started.";
+        ? `You are on ${size}, drawn in characters. P is you, _ is ice, O is a hole and G is the goal; X is you in a hole and V is you on the goal.`
+        : `You see ${size} from above. The figure in red is you, light cells are ice, dark blue discs are holes and the yellow cell with a green flag is the goal. A grey ring marks where you started.`;
+    const seen =
+      window === undefined
+        ? ""
+        : ` ${glimpse ? "After your first move you" : "You"} see only the ${window} by ${window} cells around you, with yourself in the middle; ${mode === "text" ? "# is" : "green is"} land outside of the lake. Remember what you have seen: it stays where it is.`;
     const slipping = this.#slips ? " The ice is slippery: a move may take you to one side of the way you chose." : "";
     return (
-      `${view} Walk to the goal, one cell per move, without entering a hole; at the edge of the lake you stay where you ` +
+      `${view}${seen} Walk to the goal, one cell per move, without entering a hole; at the edge of the lake you stay where you ` +
       `are.${slipping} You succeed by reaching the goal, and fail by falling into a hole. Either ends the episode.`
     );
   }
@@ -200,7 +276,7 @@ export class FrozenLake implements World {
       : (shortestWay(this.#board, this.#player) ?? []).map((way) => act(DIRECTIONS[way] as string));
   }
 
-  /** Where the goal and every hole lie, seen from the player. */
+  /** Where the goal and every hole lie, seen from the player; with a window, those that the agent has seen in this episode. */
   facts(): Fact[] {
     const { columns, cells } = this.#board;
     const playerRow = Math.floor(this.#player / columns);
@@ -209,8 +285,10 @@ export class FrozenLake implements World {
       const relations = placeWords(Math.floor(cell / columns) - playerRow, (cell % columns) - playerColumn);
       return { subject, relations, object: "player" };
     };
-    const holes = [...cells].flatMap((kind, cell) => (kind === "H" ? [about("hole", cell)] : []));
-    return [about("goal", cells.indexOf("G")), ...holes];
+    const known = (cell: number) => this.#options.window === undefined || this.#seen.has(cell);
+    const holes = [...cells].flatMap((kind, cell) => (kind === "H" && known(cell) ? [about("hole", cell)] : []));
+    const goal = cells.indexOf("G");
+    return known(goal) ? [about("goal", goal), ...holes] : holes;
   }
 
   save(): Json {
@@ -219,15 +297,22 @@ export class FrozenLake implements World {
       desc: toDesc(this.#board),
       player: [Math.floor(this.#player / columns), this.#player % columns],
       random: this.#random.save(),
+      ...(this.#options.window !== undefined && {
+        moved: this.#moved,
+        seen: [...this.#seen].sort((a, b) => a - b),
+      }),
     };
   }
 
   load(state: Json): void {
     if (!isJsonObject(state)) throw new EnvError("A saved lake is an object with desc, player and random.");
-    const { desc, player, random } = state;
+    const { desc, player, random, moved = false, seen = [] } = state;
     const problem = boardProblem(desc);
     if (problem !== undefined) throw new EnvError(`desc ${problem}.`);
     const board = toBoard(desc as string[]);
+    if (!Array.isArray(seen) || !seen.every((cell) => isIndex(cell as number, board.cells.length))) {
+      throw new EnvError("seen must be a list of cells of desc, counted row by row from 0.");
+    }
     const [row, column] = (Array.isArray(player) ? player : []) as number[];
     if (!isIndex(row, board.rows) || !isIndex(column, board.columns)) {
       throw new EnvError("player must be the [row, column] of a cell of desc.");
@@ -244,7 +329,8 @@ export class FrozenLake implements World {
     this.#random = generator;
     this.#board = board;
     this.#player = row * board.columns + column;
-    this.#picture = undefined;
+    this.#begin(moved === true);
+    if (this.#options.window !== undefined) for (const cell of seen) this.#seen.add(cell as number);
   }
 }
 

@@ -26,6 +26,8 @@ const POLE: Color = [90, 62, 20];
 const START: Color = [150, 155, 165];
 const COAT: Color = [215, 30, 40];
 const FACE: Color = [250, 205, 165];
+/** Outside of the lake, where a window shows it. */
+export const SHORE: Color = [96, 130, 84];
 
 const GROUNDS: readonly Ground[] = ["S", "F", "H", "G"];
 /** Below this many pixels a cell shows plain shapes only. */

@@ -46,7 +46,7 @@ const options = z.strictObject({
     .enum(["score", "direction"])
     .default("score")
     .describe(
-      "What the tool says of a wrong answer: only its score, or also whether the right number is larger or smaller.",
+      "What the tool says about a wrong answer: only its score, or also whether the right number is larger or smaller.",
     ),
   slips: z
     .enum(["any", "near"])

@@ -38,7 +38,7 @@ export type Dice = {
 
 export type ProblemOptions = {
   readonly kinds: readonly Kind[];
-  /** Pixels of the picture's sides. */
+  /** Pixels of the image's sides. */
   readonly size: number;
   /** Angles are multiples of this. */
   readonly step: number;

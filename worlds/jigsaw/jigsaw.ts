@@ -20,10 +20,10 @@ import {
 } from "../../src/envs/index.ts";
 import { copyBytes } from "../../src/images/index.ts";
 import { reordered, reorderTo, sameOrder, swapped, swapsTo, withDetours } from "../shared/arrange.ts";
-import { Dice } from "../shared/pictures/dice.ts";
-import { type ImageSource, pictures, when } from "../shared/pictures/index.ts";
 import { placeWords } from "../shared/places.ts";
 import { Saved } from "../shared/saved.ts";
+import { Dice } from "../shared/scenes/dice.ts";
+import { type ImageSource, pictures, when } from "../shared/scenes/index.ts";
 
 const options = z.strictObject({
   rows: z.int().min(1).max(8).default(2).describe("Rows of pieces."),
@@ -152,7 +152,7 @@ export class Jigsaw implements World {
   }
 
   observe(mode: ObservationMode): Awaitable<Observation> {
-    return when(this.#cutUp(), (cut) => (mode === "text" ? this.#text(cut) : this.#picture(cut)));
+    return when(this.#cutUp(), (cut) => (mode === "text" ? this.#text(cut) : this.#image(cut)));
   }
 
   #cutUp(): Awaitable<Cut> {
@@ -180,7 +180,7 @@ export class Jigsaw implements World {
     return this.#episode.goal.indexOf(this.#current[place] as number);
   }
 
-  #picture(cut: Cut): Image {
+  #image(cut: Cut): Image {
     const { rows, columns, border } = this.#options;
     const { photo } = cut;
     const width = photo.width + 2 * border * columns;

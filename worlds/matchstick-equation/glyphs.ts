@@ -165,11 +165,11 @@ export class SymbolPainter {
     const key = (symbol: string, index: number) => `${width}x${height}:${symbols.length}:${index}:${symbol}`;
     const strips = symbols.map((symbol, index) => STRIPS.get(key(symbol, index)));
     if (strips.includes(undefined)) {
-      const picture = drawSymbols(symbols, width, height);
+      const image = drawSymbols(symbols, width, height);
       symbols.forEach((symbol, index) => {
-        STRIPS.set(key(symbol, index), cut(picture, edges[index] as number, edges[index + 1] as number));
+        STRIPS.set(key(symbol, index), cut(image, edges[index] as number, edges[index + 1] as number));
       });
-      return picture;
+      return image;
     }
     const data = new Uint8Array(width * height * 3);
     strips.forEach((strip, index) => {
@@ -200,11 +200,11 @@ function stripEdges(count: number, width: number): readonly number[] | undefined
   return edges;
 }
 
-function cut(picture: Image, from: number, to: number): Uint8Array {
-  const strip = new Uint8Array((to - from) * 3 * picture.height);
-  for (let row = 0; row < picture.height; row++) {
-    const start = row * picture.width * 3;
-    strip.set(picture.data.subarray(start + from * 3, start + to * 3), row * (to - from) * 3);
+function cut(image: Image, from: number, to: number): Uint8Array {
+  const strip = new Uint8Array((to - from) * 3 * image.height);
+  for (let row = 0; row < image.height; row++) {
+    const start = row * image.width * 3;
+    strip.set(image.data.subarray(start + from * 3, start + to * 3), row * (to - from) * 3);
   }
   return strip;
 }

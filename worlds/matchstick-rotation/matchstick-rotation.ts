@@ -161,10 +161,10 @@ export class MatchstickRotation implements World {
   }
 
   observe(mode: ObservationMode): Observation {
-    return mode === "text" ? this.#text() : this.#picture();
+    return mode === "text" ? this.#text() : this.#frame();
   }
 
-  #picture(): Image {
+  #frame(): Image {
     this.#background ??= this.#drawBackground();
     const frame = Canvas.from(this.#background);
     this.#drawStick(frame, this.#stick, STICK, { width: this.#thickness(STICK_WIDTH, 1.5), cap: "square" });

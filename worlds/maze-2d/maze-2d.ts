@@ -122,10 +122,10 @@ export class Maze2D implements World {
   }
 
   observe(mode: ObservationMode): Observation {
-    return mode === "text" ? this.#text() : this.#picture();
+    return mode === "text" ? this.#text() : this.#frame();
   }
 
-  #picture(): Image {
+  #frame(): Image {
     const { width, target } = this.#maze;
     const { cellSize, padTo } = this.#options;
     this.#board ??= drawBoard(this.#maze, cellSize, padTo);

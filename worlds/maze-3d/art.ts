@@ -1,7 +1,7 @@
 /** What the walls, the floor and the ceiling of maze_3d look like, and the maze as triangles. A cell is 10 wide and high. */
 
-import { cloud, grain } from "../shared/pictures/noise.ts";
 import { type Mesh, meshOf, painted, type Texture } from "../shared/render3d/index.ts";
+import { cloud, grain } from "../shared/scenes/noise.ts";
 import type { Maze } from "../shared/wilson.ts";
 
 export const CELL = 10;

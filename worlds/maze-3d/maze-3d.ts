@@ -21,9 +21,9 @@ import {
   type World,
 } from "../../src/envs/index.ts";
 import { decodePng } from "../../src/images/index.ts";
-import { Dice } from "../shared/pictures/dice.ts";
 import { type Camera, type Mesh, painted, Renderer, shifted, sphere, type Texture } from "../shared/render3d/index.ts";
 import { Saved } from "../shared/saved.ts";
+import { Dice } from "../shared/scenes/dice.ts";
 import { restOf, type Script, withDetours } from "../shared/script.ts";
 import { drawMaze, loadMaze, type Maze, saveMaze, shortestPath } from "../shared/wilson.ts";
 import { CELL, HEADINGS, innerSides, mazeMeshes, ownTextures, type Textures } from "./art.ts";
@@ -147,10 +147,10 @@ export class Maze3D implements World {
   }
 
   observe(mode: ObservationMode): Observation {
-    return mode === "text" ? this.#text() : this.#picture();
+    return mode === "text" ? this.#text() : this.#frame();
   }
 
-  #picture(): Image {
+  #frame(): Image {
     const { width, height, target } = this.#maze;
     const { wall } = this.#textures;
     this.#meshes ??= [...mazeMeshes(this.#maze, this.#textures), ball(target, width)];

@@ -17,9 +17,9 @@ import {
   type World,
 } from "../../src/envs/index.ts";
 import { type Turnable, Turner } from "../../src/images/index.ts";
-import { Dice } from "../shared/pictures/dice.ts";
-import { type ImageSource, pictures, when } from "../shared/pictures/index.ts";
 import { Saved } from "../shared/saved.ts";
+import { Dice } from "../shared/scenes/dice.ts";
+import { type ImageSource, pictures, when } from "../shared/scenes/index.ts";
 import { chunksOf, restOf, type Script } from "../shared/script.ts";
 
 const { cos, sin } = exact;
@@ -110,7 +110,7 @@ export class MentalRotation2D implements World {
 
   observe(mode: ObservationMode): Awaitable<Observation> {
     const turn = modulo(this.#angle - this.#episode.secret);
-    return when(this.#open(), (disc) => (mode === "text" ? describe(disc, turn) : this.#picture(disc, turn)));
+    return when(this.#open(), (disc) => (mode === "text" ? describe(disc, turn) : this.#frame(disc, turn)));
   }
 
   #open(): Awaitable<Disc> {
@@ -123,7 +123,7 @@ export class MentalRotation2D implements World {
     });
   }
 
-  #picture(disc: Disc, turn: number): Image {
+  #frame(disc: Disc, turn: number): Image {
     const { panel } = this.#options;
     return new Image(2 * panel, panel, this.#shape.turner.turn(disc, turn));
   }

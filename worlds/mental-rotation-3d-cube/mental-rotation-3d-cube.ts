@@ -123,10 +123,10 @@ export class MentalRotation3DCube implements World {
   }
 
   observe(mode: ObservationMode): Observation {
-    return mode === "text" ? this.#text() : this.#picture();
+    return mode === "text" ? this.#text() : this.#frame();
   }
 
-  #picture(): Image {
+  #frame(): Image {
     const { panel } = this.#options;
     this.#goal ??= drawPanel(new Canvas(2 * panel, panel), 0, panel, this.#faces, IDENTITY).toImage();
     const canvas = Canvas.from(this.#goal);

@@ -18,8 +18,6 @@ import {
   stopAction,
   type World,
 } from "../../src/envs/index.ts";
-import { filesIn, findIn, sceneSeed, when } from "../shared/pictures/index.ts";
-import { centred, toy } from "../shared/pictures/toys.ts";
 import {
   apply,
   type Camera,
@@ -32,6 +30,8 @@ import {
 } from "../shared/render3d/index.ts";
 import { SOLVERS, Turning } from "../shared/rotation.ts";
 import { Saved } from "../shared/saved.ts";
+import { filesIn, findIn, sceneSeed, when } from "../shared/scenes/index.ts";
+import { centred, toy } from "../shared/scenes/toys.ts";
 
 const { tan } = exact;
 
@@ -142,7 +142,7 @@ export class MentalRotation3DObjaverse implements World {
   }
 
   observe(mode: ObservationMode): Awaitable<Observation> {
-    return when(this.#open(), (thing) => (mode === "text" ? this.#text(thing) : this.#picture(thing)));
+    return when(this.#open(), (thing) => (mode === "text" ? this.#text(thing) : this.#frame(thing)));
   }
 
   #open(): Awaitable<Thing> {
@@ -172,7 +172,7 @@ export class MentalRotation3DObjaverse implements World {
     return this.#renderer.toImage();
   }
 
-  #picture({ meshes, room, left }: Thing): Image {
+  #frame({ meshes, room, left }: Thing): Image {
     const { panel } = this.#options;
     const right = this.#draw(meshes, this.#turning.rotation, room);
     const bytes = new Uint8Array(2 * panel * panel * 3);

@@ -2,17 +2,22 @@
 import { existsSync } from "node:fs";
 import { afterAll, describe, expect, test } from "vitest";
 import { isImage } from "../../src/core/index.ts";
-import { makeWorld, type World } from "../../src/envs/index.ts";
+import { type Action, makeWorld, type World } from "../../src/envs/index.ts";
 import "../register.ts";
 import { findPages } from "./miniwob.ts";
 import { TASKS } from "./tasks.ts";
+
+/** Of the recipe `click`. */
+const CLICK_TASKS = ["test", "test-2", "color", "shape", "button", "tab", "link", "dialog"].map(
+  (name) => `click-${name}`,
+);
 
 const required = (process.env.SACCADE_REQUIRE ?? "").split(",").includes("miniwob");
 const hasBrowser = ["/usr/bin/chromium", "/usr/bin/google-chrome", process.env.SACCADE_BROWSER ?? ""].some(existsSync);
 
 const open: World[] = [];
-async function task(name: string): Promise<World> {
-  const world = await makeWorld(`miniwob/${name}`);
+async function task(name: string, options: Record<string, boolean> = {}): Promise<World> {
+  const world = await makeWorld(`miniwob/${name}`, options);
   open.push(world);
   return world;
 }
@@ -22,6 +27,7 @@ async function hash(world: World): Promise<string> {
   expect([seen.width, seen.height]).toEqual([160, 210]);
   return seen.hash;
 }
+const colorIn = (instruction: string) => /the (\w+) colored/.exec(instruction)?.[1];
 afterAll(async () => {
   for (const world of open) await world.close?.();
 });
@@ -52,10 +58,47 @@ describe.runIf(required || (hasBrowser && findPages() !== undefined))("MiniWoB++
     }
   }, 120_000);
 
-  test("a wrong click ends the episode with -1", async () => {
-    const world = await task("click-shape");
-    await world.reset(0);
-    const { reward, ended } = await world.act({ name: "click", payload: [158, 205] });
-    expect([reward, ended, await world.success()]).toEqual([-1, true, false]);
+  test("a wrong click ends the episode with -1, or with 0 where there is no penalty", async () => {
+    for (const [penalty, cost] of [
+      [true, -1],
+      [false, 0],
+    ] as const) {
+      const world = await task("click-shape", { penalty });
+      await world.reset(0);
+      const { reward, ended } = await world.act({ name: "click", payload: [158, 205] });
+      expect([reward, ended, await world.success()]).toEqual([cost, true, false]);
+    }
+  }, 60_000);
+
+  test("in the tasks of the recipe click, the facts name first what the oracle clicks, then at most three others, in an order that does not tell their places", async () => {
+    for (const name of CLICK_TASKS) {
+      const world = await task(name);
+      await world.reset(3);
+      const facts = (await world.facts?.()) ?? [];
+      expect(await world.facts?.(), name).toEqual(facts);
+      const [aim] = (await world.solve?.()) ?? [];
+      const places = facts.map(({ relations }) => relations.join());
+      expect(places[0]?.split(" ").map(Number), name).toEqual(aim?.payload);
+      expect(facts.length, name).toBeLessThanOrEqual(4);
+      if (name === "click-color") expect(facts[0]?.subject).toBe(colorIn(await world.task("brief", "image")));
+      await world.act(aim as Action);
+      expect(await world.success(), name).toBe(true);
+    }
+    const world = await task("click-color");
+    const seconds = new Set<string>();
+    for (let seed = 0; seed < 40; seed++) {
+      await world.reset(seed);
+      seconds.add(((await world.facts?.()) ?? [])[1]?.relations.join() ?? "none");
+    }
+    expect(seconds.size).toBe(4);
+  }, 120_000);
+
+  test("where one button lies on the other, the oracle clicks the part beside it", async () => {
+    const world = await task("click-test-2");
+    for (let seed = 0; seed < 20; seed++) {
+      await world.reset(seed);
+      for (const action of (await world.solve?.()) ?? []) await world.act(action);
+      expect(await world.success(), `seed ${seed}`).toBe(true);
+    }
   }, 60_000);
 });

@@ -13,11 +13,25 @@ import { definePage, type PageView } from "../../src/envs/index.ts";
 import { TASKS } from "./tasks.ts";
 
 const options = z.strictObject({
-  task: z.enum(TASKS).default("click-test").describe("Which task."),
+  task: z.enum(TASKS).default("click-test").describe("Which task to play. The id sets it."),
+  bar: z
+    .boolean()
+    .default(true)
+    .describe(
+      "Show the yellow bar with the instruction. Without it, frames are the 160×160 pixels of the task below; the prompt has the instruction as text either way.",
+    ),
+  penalty: z
+    .boolean()
+    .default(true)
+    .describe(
+      "Whether a wrong end costs 1. Without it, it earns 0, as an end that never came: else a guess that is wrong more often than right pays less than a click beside everything.",
+    ),
   pages: z
     .string()
     .optional()
-    .describe("Folder of MiniWoB++'s pages, `html` of the package `miniwob`; without it, Python's is looked for."),
+    .describe(
+      "Folder of MiniWoB++'s pages (`html` in the package `miniwob`). By default the one in Python's packages.",
+    ),
 });
 
 /** Tasks whose restart in an open page was compared with a fresh one, byte by byte and after random play; the others are loaded for every episode. */
@@ -56,20 +70,34 @@ function pathOf(task: string): string {
   return task.startsWith("flight.") ? `/flight/${task.slice(7)}/wrapper.html` : `/miniwob/${task}.html`;
 }
 
-/** What the page says of itself, in the words of `definePage`; the oracle where there is one. */
-function startScript(task: string, seed: number, oracles: string): string {
-  return `(() => { ${oracles}
+/** Height of the bar with the instruction. */
+const BAR = 50;
+
+function viewOf(task: string, bar: boolean) {
+  if (!task.startsWith("flight.")) {
+    return bar ? { width: 160, height: 210 } : { y: BAR, width: 160, height: 210 - BAR };
+  }
+  if (!bar) throw new ConfigError(`${task} has no bar of 50 pixels above its task, so leave bar out.`);
+  return { width: 375, height: 667 };
+}
+
+/** What the page says of itself, in the words of `definePage`; the oracle where there is one. False where the page does not know the oracles yet. */
+function startScript(task: string, penalty: boolean, seed: number): string {
+  return `(() => {
+    if (globalThis.oracleOf === undefined) return false;
     core.EPISODE_MAX_TIME = 1e8;
     Math.seedrandom("${seed}");
     core.startEpisodeReal();
-    const plan = globalThis.oracleOf("${task}");
+    const { plan, sights } = globalThis.oracleOf("${task}");
     globalThis.world = {
       goal: () => { const told = core.getUtterance(); return typeof told === "string" ? told : (told.utterance ?? JSON.stringify(told)); },
-      score: () => (WOB_DONE_GLOBAL ? WOB_RAW_REWARD_GLOBAL : 0),
+      score: () => (WOB_DONE_GLOBAL ? Math.max(WOB_RAW_REWARD_GLOBAL, ${penalty ? -1 : 0}) : 0),
       done: () => WOB_DONE_GLOBAL && WOB_RAW_REWARD_GLOBAL > 0,
       over: () => WOB_DONE_GLOBAL,
       plan: () => (WOB_DONE_GLOBAL || plan === undefined ? [] : plan()),
+      ...(sights && { sights }),
     };
+    return WOB_TASK_READY === true ? "ready" : "started";
   })()`;
 }
 
@@ -81,7 +109,7 @@ export const miniwob = definePage({
   difficulties: Object.fromEntries(TASKS.map((task) => [task, { task }])),
   protocol: "keyword",
   maxTurns: 10,
-  page: ({ task, pages }) => {
+  page: ({ task, bar, penalty, pages }) => {
     const files = findPages(pages);
     if (files === undefined) {
       const where = pages === undefined ? "python3 has no package miniwob" : `they are not in ${pages}`;
@@ -90,20 +118,31 @@ export const miniwob = definePage({
       );
     }
     const folder = packagedFolder("worlds/miniwob");
-    const oracles = folder === undefined ? "" : readFileSync(join(folder, "oracles.js"), "utf8");
+    if (folder === undefined) {
+      throw new ConfigError(
+        "worlds/miniwob/oracles.js is missing from this installation of Saccade. Install it again.",
+      );
+    }
+    const oracles = readFileSync(join(folder, "oracles.js"), "utf8");
     return {
       files,
       open: pathOf(task),
-      viewport: task.startsWith("flight.") ? { width: 375, height: 667 } : { width: 160, height: 210 },
+      viewport: viewOf(task, bar),
       // The windows of the original, of which it shows the task's corner.
       window: task.startsWith("flight.") ? { width: 600, height: 800 } : { width: 500, height: 320 },
       words: ["hello", "1", "Ada"],
       inPlace: IN_PLACE.has(task),
       timeoutMs: 30_000,
       reset: async (page: PageView, seed: number) => {
-        await page.evaluate(startScript(task, seed, oracles));
-        for (let tries = 0; tries < 50 && !(await page.evaluate<boolean>("WOB_TASK_READY === true")); tries++) {
+        const start = startScript(task, penalty, seed);
+        let said = await page.evaluate(start);
+        if (said === false) {
+          await page.evaluate(oracles);
+          said = await page.evaluate(start);
+        }
+        for (let tries = 0; tries < 50 && said !== "ready"; tries++) {
           await page.advance(100);
+          said = await page.evaluate("WOB_TASK_READY === true ? 'ready' : 'started'");
         }
       },
     };

@@ -66,6 +66,8 @@ globalThis.oracleOf = (task) => {
     const link = $all(".alink").find((one) => text(one) === quoted());
     // Some tabs are filled when they are opened.
     if (link === undefined) return click($one('[role=tab]:not([aria-selected="true"]) a'));
+    // A panel that still opens hides its links under the next one.
+    if ($(":animated").length > 0) return [{ wait: true }];
     return seen(link) ? click(link) : click(opener(link.closest(panel)));
   };
   const tabLink = linkBehind(".ui-tabs-panel", (panel) => $one(`#area ul a[href="#${panel.id}"]`));
@@ -75,12 +77,25 @@ globalThis.oracleOf = (task) => {
     seen($one("#popup-cancel"))
       ? click($one("#popup-cancel"))
       : fill([$one("#username"), quoted(0)], [$one("#password"), quoted(1)]);
+  /** The largest part of an element beside another that may lie on it. */
+  const beside = (element, other) => {
+    const [a, b] = [rect(element), rect(other)];
+    const right = Math.max(a.x, b.x + b.width);
+    const below = Math.max(a.y, b.y + b.height);
+    const parts = [
+      { ...a, width: Math.min(a.width, b.x - a.x) },
+      { ...a, x: right, width: a.x + a.width - right },
+      { ...a, height: Math.min(a.height, b.y - a.y) },
+      { ...a, y: below, height: a.y + a.height - below },
+    ].filter(({ width, height }) => width > 0 && height > 0);
+    return parts.sort((one, two) => two.width * two.height - one.width * one.height)[0] ?? a;
+  };
   const point = (x, y) => [{ click: { x: x - 0.5, y: y - 0.5, width: 1, height: 1 } }];
   const two = (n) => String(n).padStart(2, "0");
 
   const oracles = {
     "click-test": () => click($one("#subbtn")),
-    "click-test-2": () => click($one("#subbtn")),
+    "click-test-2": () => [{ click: beside($one("#subbtn"), $one("#subbtn2")) }],
     "click-test-transfer": probe("#area button"),
     "click-button": probe("#area button"),
     "click-button-sequence": () => click($one(buttonsPushed.length === 0 ? "#subbtn" : "#subbtn2")),
@@ -279,5 +294,56 @@ globalThis.oracleOf = (task) => {
           [Number(goal().match(/(\d+)/)?.[1]) - 1]?.replace(/[^a-zA-Z0-9]/g, "") ?? "",
       ]),
   };
-  return oracles[task];
+  const named =
+    (selector, name = text) =>
+    () =>
+      $all(selector)
+        .filter(seen)
+        .map((one) => ({ name: name(one), box: rect(one) }));
+  /** `large red circle`, in the words of the instruction. */
+  const shape = (one) => {
+    const glyph = one.tagName === "text";
+    const { width } = one.getBBox();
+    const large = glyph ? Number.parseInt(one.getAttribute("font-size"), 10) > 10 : width > 10;
+    const kind = glyph ? text(one) : { rect: "rectangle", circle: "circle", polygon: "triangle" }[one.tagName];
+    return `${large ? "large" : "small"} ${one.getAttribute("fill")} ${kind}`;
+  };
+  /** An order that says nothing of the page, and is the same whenever the page is asked. */
+  const shuffled = (sights) => {
+    const rank = ({ name, box }) => {
+      let hash = 2166136261;
+      for (const letter of `${name} ${box.x} ${box.y}`) hash = Math.imul(hash ^ letter.charCodeAt(0), 16777619);
+      return (hash ^ (hash >>> 15)) >>> 0;
+    };
+    return sights
+      .map((sight) => [rank(sight), sight])
+      .sort(([a], [b]) => a - b)
+      .map(([, sight]) => sight);
+  };
+  /**
+   * What there is to click in the tasks of the recipe `click`: first what the instruction means, then up to three others in no order. So a name is known before its place is looked for.
+   * In the other tasks the page's elements tell.
+   */
+  const sights = {
+    "click-test": named("#area button"),
+    "click-test-2": () => [
+      { name: "ONE", box: beside($one("#subbtn"), $one("#subbtn2")) },
+      { name: "TWO", box: rect($one("#subbtn2")) },
+    ],
+    "click-button": named("#area button"),
+    "click-color": named("#area .color", (one) => one.dataset.color),
+    "click-shape": named("#area_svg *", shape),
+    "click-tab": named("#area ul a"),
+    "click-link": named(".alink"),
+    "click-dialog": named(".ui-dialog-titlebar button", () => "x"),
+  };
+  const list = sights[task];
+  const aimFirst = () => {
+    const all = list();
+    const [aim] = WOB_DONE_GLOBAL ? [] : oracles[task]();
+    const meant = all.filter(({ box }) => box.x === aim?.click?.x && box.y === aim.click.y).slice(0, 1);
+    const others = all.filter((one) => !meant.includes(one));
+    return [...meant, ...shuffled(others).slice(0, 3)];
+  };
+  return { plan: oracles[task], sights: list && aimFirst };
 };

@@ -28,11 +28,11 @@ import {
   type PromptStyle,
   type World,
 } from "../../src/envs/index.ts";
-import { Dice } from "../shared/pictures/dice.ts";
 import { add, apply, type Camera, lookAt, scale, subtract, type Vec3 } from "../shared/render3d/matrix.ts";
 import { bounds, type Mesh } from "../shared/render3d/mesh.ts";
 import { Renderer } from "../shared/render3d/renderer.ts";
 import { Saved } from "../shared/saved.ts";
+import { Dice } from "../shared/scenes/dice.ts";
 import {
   KINDS as FURNITURE,
   furnishedRoom,

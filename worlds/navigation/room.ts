@@ -3,7 +3,6 @@
  * degrees clockwise from north, as in AI2-THOR. A piece of furniture is built around its own middle, its front to the renderer's z.
  */
 import { exact } from "../../src/core/index.ts";
-import { Dice } from "../shared/pictures/dice.ts";
 import { turnY, type Vec3 } from "../shared/render3d/matrix.ts";
 import {
   box,
@@ -16,6 +15,7 @@ import {
   sphere,
   type Texture,
 } from "../shared/render3d/mesh.ts";
+import { Dice } from "../shared/scenes/dice.ts";
 
 const { cos, sin } = exact;
 

@@ -9,12 +9,9 @@ import { definePage } from "../../src/envs/index.ts";
 export const PAGES = ["login", "search", "shop", "calendar", "mail", "board", "settings", "canvas"] as const;
 
 const options = z.strictObject({
-  page: z.enum(PAGES).default("login").describe("Which of the eight pages."),
-  form: z
-    .enum(["easy", "hard"])
-    .default("easy")
-    .describe("How much there is to do: two clicks, or a task of several steps."),
-  theme: z.enum(["light", "dark", "seed"]).default("seed").describe("Light, dark, or as the seed has it."),
+  page: z.enum(PAGES).default("login").describe("Which of the eight pages to open. The id sets it."),
+  form: z.enum(["easy", "hard"]).default("easy").describe("Length of the task: one to three actions, or two to seven."),
+  theme: z.enum(["light", "dark", "seed"]).default("seed").describe("Light, dark, or decided by the seed."),
 });
 
 const perPage = <T>(value: (page: (typeof PAGES)[number]) => T) =>

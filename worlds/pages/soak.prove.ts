@@ -2,7 +2,7 @@
  * 10,000 episodes on our pages and MiniWoB++'s, eight at a time, while the browser is killed now and then: every failed episode is one that a killed browser showed,
  * no tab is left over, and neither this process nor the browser grows.
  *
- *     npm run prove -- soak          SACCADE_EPISODES=1000 for a shorter one
+ *     npm run prove -- pages/soak          SACCADE_EPISODES=1000 for a shorter one
  */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
@@ -20,12 +20,17 @@ const MEGABYTE = 2 ** 20;
 
 /** Resident memory of a process and of all that it started. */
 function familyMegabytes(id: number): number {
-  const own = Number(readFileSync(`/proc/${id}/statm`, "utf8").split(" ")[1]) * 4096;
-  const children = readFileSync(`/proc/${id}/task/${id}/children`, "utf8").trim();
-  return (
-    own / MEGABYTE +
-    (children === "" ? 0 : children.split(" ").reduce((sum, child) => sum + familyMegabytes(Number(child)), 0))
-  );
+  try {
+    const own = Number(readFileSync(`/proc/${id}/statm`, "utf8").split(" ")[1]) * 4096;
+    const children = readFileSync(`/proc/${id}/task/${id}/children`, "utf8").trim();
+    return (
+      own / MEGABYTE +
+      (children === "" ? 0 : children.split(" ").reduce((sum, child) => sum + familyMegabytes(Number(child)), 0))
+    );
+  } catch {
+    // It ended meanwhile.
+    return 0;
+  }
 }
 
 test(`${EPISODES} episodes: no leaked page, memory flat, a killed browser costs its episodes only`, async () => {

@@ -151,10 +151,10 @@ export class PatchReassembly implements World {
   }
 
   observe(mode: ObservationMode): Observation {
-    return mode === "text" ? boardText(this.#puzzle, this.#anchors) : this.#picture();
+    return mode === "text" ? boardText(this.#puzzle, this.#anchors) : this.#frame();
   }
 
-  #picture(): Image {
+  #frame(): Image {
     this.#scene ??= drawScene(this.#puzzle, this.#parking, this.#options.cellSize);
     const scene = this.#scene;
     if (scene.anchors.some((drawn, patch) => drawn !== this.#anchors[patch]) || scene.anchors.length === 0) {

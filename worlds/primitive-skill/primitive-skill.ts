@@ -63,7 +63,7 @@ const X = { min: -100, max: 150 };
 const Y = { min: -200, max: 200 };
 const Z = { min: 10, max: 200 };
 
-/** Where the gripper waits, out of the picture's way, and how high it travels. */
+/** Where the gripper waits, out of the image's way, and how high it travels. */
 const REST: Vec3 = [-0.16, 0, 0.26];
 const TRAVEL_HEIGHT = 0.17;
 /** The point between the fingers is that far below the body that is led. */
@@ -317,12 +317,12 @@ export class PrimitiveSkill implements World {
 
   observe(mode: ObservationMode): Observation {
     if (mode === "text") return this.#named();
-    const picture = image(this.#picture());
-    const parts: Part[] = this.#options.positions ? [picture, text(this.#unnamed())] : [picture];
+    const frame = image(this.#frame());
+    const parts: Part[] = this.#options.positions ? [frame, text(this.#unnamed())] : [frame];
     return parts;
   }
 
-  #picture(): Image {
+  #frame(): Image {
     const { simulation } = this.#table;
     const renderer = this.#renderer;
     renderer.clear(BACKGROUND);

@@ -3,8 +3,8 @@
  * metres on the table: the origin is its middle, x runs away from the robot, y to the robot's left, z up from the top.
  */
 
-import { Dice } from "../shared/pictures/dice.ts";
 import type { Vec3 } from "../shared/render3d/matrix.ts";
+import { Dice } from "../shared/scenes/dice.ts";
 
 export const TASKS = ["align", "place", "drawer", "stack"] as const;
 export type Task = (typeof TASKS)[number];

@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Image, Json } from "../../src/core/index.ts";
 import { act } from "../../src/envs/index.ts";
-import { maskOf, readRows } from "../shared/pictures/coco.ts";
-import { referringScene } from "../shared/pictures/index.ts";
-import { readPickle } from "../shared/pictures/pickle.ts";
-import { lookFor } from "../shared/pictures/test-look.ts";
+import { maskOf, readRows } from "../shared/scenes/coco.ts";
+import { referringScene } from "../shared/scenes/index.ts";
+import { readPickle } from "../shared/scenes/pickle.ts";
+import { lookFor } from "../shared/scenes/test-look.ts";
 import { difference, goldenFrame, PHOTOS, playRecorded, type Recorded, recorded } from "../shared/test-replay.ts";
 import { type ReferringDotPointing, referringDotPointing } from "./referring-dot-pointing.ts";
 

@@ -30,11 +30,11 @@ import {
 } from "../../src/envs/index.ts";
 import { copyBytes, shades } from "../../src/images/index.ts";
 import { type Dot, factsOf, isBright, listThings, PLACE, paintDot, pixelAt, placeOf } from "../shared/dots.ts";
-import { maskOf, readRows } from "../shared/pictures/coco.ts";
-import { Dice } from "../shared/pictures/dice.ts";
-import { keepScene, pictures, referringScene, type Scene, sceneSeed, when } from "../shared/pictures/index.ts";
-import { readPickle } from "../shared/pictures/pickle.ts";
 import { Saved } from "../shared/saved.ts";
+import { maskOf, readRows } from "../shared/scenes/coco.ts";
+import { Dice } from "../shared/scenes/dice.ts";
+import { keepScene, pictures, referringScene, type Scene, sceneSeed, when } from "../shared/scenes/index.ts";
+import { readPickle } from "../shared/scenes/pickle.ts";
 import { restOf, type Script } from "../shared/script.ts";
 
 const options = z.strictObject({
@@ -103,7 +103,7 @@ export class ReferringDotPointing implements World {
   #moves = 0;
   #stopped = false;
   #subject: Subject | undefined;
-  #picture: Image | undefined;
+  #frame: Image | undefined;
   #script: Script | undefined;
 
   constructor(given: z.output<typeof options>) {
@@ -123,7 +123,7 @@ export class ReferringDotPointing implements World {
     this.#moves = moves;
     this.#stopped = stopped;
     this.#subject = undefined;
-    this.#picture = undefined;
+    this.#frame = undefined;
     this.#script = undefined;
   }
 
@@ -163,10 +163,10 @@ export class ReferringDotPointing implements World {
     const { scene } = this.#open();
     if (mode === "text" && scene !== undefined) return this.#text(listThings(scene));
     const draw = (picture: Image) => {
-      this.#picture = picture;
+      this.#frame = picture;
       return mode === "text" ? this.#text(shades(picture, 72)) : this.#draw(picture);
     };
-    return this.#picture === undefined ? when(this.#source.picture(this.#id), draw) : draw(this.#picture);
+    return this.#frame === undefined ? when(this.#source.picture(this.#id), draw) : draw(this.#frame);
   }
 
   #draw(picture: Image): Image {

@@ -1,5 +1,5 @@
 /** Putting things in order by swaps and reorderings: what jigsaw, video_unshuffle and zoom_in_puzzle have in common. */
-import type { Dice } from "./pictures/dice.ts";
+import type { Dice } from "./scenes/dice.ts";
 
 /** `order` with what lies at places `a` and `b` exchanged. */
 export function swapped(order: readonly number[], a: number, b: number): number[] {

@@ -1,7 +1,7 @@
 /** Dots that an agent puts on an image: what counting and referring_dot_pointing share. */
 import type { Image } from "../../src/core/index.ts";
 import type { ArgSpec, Fact } from "../../src/envs/index.ts";
-import type { Scene } from "./pictures/index.ts";
+import type { Scene } from "./scenes/index.ts";
 
 export type Dot = readonly [x: number, y: number];
 type Size = { readonly width: number; readonly height: number };

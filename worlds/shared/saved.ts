@@ -21,7 +21,7 @@ export class Saved {
 
   string(field: string, fallback?: string): string {
     const value = this.#fields[field] ?? fallback;
-    if (typeof value !== "string" || value === "") throw new EnvError(`${field} must be a text.`);
+    if (typeof value !== "string" || value === "") throw new EnvError(`${field} must be a string.`);
     return value;
   }
 

@@ -4,7 +4,7 @@
  * the start of the episode and gone on with as long as it was followed.
  */
 import type { Action } from "../../src/envs/index.ts";
-import type { Dice } from "./pictures/dice.ts";
+import type { Dice } from "./scenes/dice.ts";
 
 export type Script = {
   readonly plan: readonly Action[];

@@ -96,9 +96,9 @@ const STOPS = 500;
 
 async function frame(world: World): Promise<Image> {
   const seen = await world.observe("image");
-  const picture = Array.isArray(seen) ? seen.find((part) => part.type === "image")?.image : seen;
-  if (!isImage(picture)) throw new Error("expected a picture");
-  return picture;
+  const frame = Array.isArray(seen) ? seen.find((part) => part.type === "image")?.image : seen;
+  if (!isImage(frame)) throw new Error("expected an image");
+  return frame;
 }
 
 /** A few random actions, ignoring whether they help. */
@@ -199,7 +199,7 @@ function promises(it: Case, whole: boolean): void {
     else expect(Math.abs(solved / STOPS - floor)).toBeLessThanOrEqual(3 * Math.sqrt((floor * (1 - floor)) / STOPS));
   });
 
-  once("a seed gives the same picture whatever was played before", async () => {
+  once("a seed gives the same frame whatever was played before", async () => {
     const used = await makeWorld(it.id, settings(it));
     for (const seed of [0, 1, 7, 4_294_967_296, 9_007_199_254_740_991]) {
       const fresh = await makeWorld(it.id, settings(it));

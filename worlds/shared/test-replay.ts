@@ -40,7 +40,7 @@ export function goldenFrame(file: string): Image {
   return decodePng(golden(`${file}.png`));
 }
 
-/** The mean absolute difference of two pictures' bytes. */
+/** The mean absolute difference of two images' bytes. */
 export function difference(a: Image, b: Image): number {
   if (a.width !== b.width || a.height !== b.height) return 255;
   return a.data.reduce((sum, value, i) => sum + Math.abs(value - (b.data[i] as number)), 0) / a.data.length;

@@ -15,7 +15,7 @@ import {
 } from "../../src/envs/index.ts";
 import { Canvas, freshBytes, shades } from "../../src/images/index.ts";
 import { reordered, reorderTo, sameOrder, swapped, swapsTo } from "./arrange.ts";
-import { when } from "./pictures/index.ts";
+import { when } from "./scenes/index.ts";
 
 /** Characters across a tile in the text view. */
 const COLUMNS = 32;
@@ -122,12 +122,12 @@ export class TileOrder {
   observe(mode: ObservationMode, load: () => Awaitable<Tiles>): Awaitable<Observation> {
     const draw = (tiles: Tiles) => {
       this.#tiles = tiles;
-      return mode === "text" ? this.#text(tiles) : this.#picture(tiles);
+      return mode === "text" ? this.#text(tiles) : this.#frame(tiles);
     };
     return this.#tiles === undefined ? when(load(), draw) : draw(this.#tiles);
   }
 
-  #picture({ lead, ordered }: Tiles): Image {
+  #frame({ lead, ordered }: Tiles): Image {
     if (this.#shown !== undefined && sameOrder(this.#shown.order, this.order)) return this.#shown.picture;
     const side = (ordered[0] as Image).width;
     const tiles = this.order.map((tile, slot) => this.#inSlot(ordered[tile] as Image, tile, slot));
@@ -188,7 +188,7 @@ export class TileOrder {
   }
 }
 
-/** Views of a picture's rows: made once, since making them takes as long as copying what they show. */
+/** Views of an image's rows: made once, since making them takes as long as copying what they show. */
 type Rows = readonly Uint8Array[];
 function rowsOf({ width, height, data }: Pick<Image, "width" | "height" | "data">): Rows {
   return Array.from({ length: height }, (_, row) => data.subarray(row * width * 3, (row + 1) * width * 3));

@@ -4,7 +4,7 @@
  * that what is seen can be written down.
  */
 import { exact } from "../../src/core/index.ts";
-import { Dice } from "../shared/pictures/dice.ts";
+import { Dice } from "../shared/scenes/dice.ts";
 
 const { cos, sin } = exact;
 

@@ -32,9 +32,9 @@ export type Features = {
 };
 type Plane = { readonly side: number; readonly data: Float64Array };
 
-export function features(picture: Image): Features {
-  const size = picture.width;
-  const grey = luminance(picture);
+export function features(image: Image): Features {
+  const size = image.width;
+  const grey = luminance(image);
   const edges = edgesOf(grey);
   const pyramid = [grey];
   for (let level = 1; level < SCALE_WEIGHTS.length; level++) {
@@ -42,7 +42,7 @@ export function features(picture: Image): Features {
     if (last.side < WINDOW * 2) break;
     pyramid.push(halved(last));
   }
-  return { size, edges, nearEdges: widened(edges, size), cells: cellsOf(picture), pyramid };
+  return { size, edges, nearEdges: widened(edges, size), cells: cellsOf(image), pyramid };
 }
 
 export function likeness(a: Features, b: Features): Likeness {

@@ -20,7 +20,7 @@ import {
   type World,
 } from "../../src/envs/index.ts";
 import { Canvas } from "../../src/images/index.ts";
-import { filesIn, findIn, sceneSeed } from "../shared/pictures/source.ts";
+import { filesIn, findIn, sceneSeed } from "../shared/scenes/source.ts";
 import { type Drawing, drawSvg, loadResvg, type Resvg, refusal } from "./draw.ts";
 import { icon } from "./icons.ts";
 import { type Features, features, score } from "./score.ts";

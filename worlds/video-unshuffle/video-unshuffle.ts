@@ -16,8 +16,8 @@ import {
   type PromptStyle,
   type World,
 } from "../../src/envs/index.ts";
-import { type Film, type FilmSource, films } from "../shared/pictures/index.ts";
 import { Saved } from "../shared/saved.ts";
+import { type Film, type FilmSource, films } from "../shared/scenes/index.ts";
 import { type Label, TileOrder, type Tiles } from "../shared/tile-order.ts";
 
 const options = z.strictObject({

@@ -17,8 +17,8 @@ import {
   type World,
 } from "../../src/envs/index.ts";
 import { resize } from "../../src/images/index.ts";
-import { type ImageSource, pictures, type SceneSize, when } from "../shared/pictures/index.ts";
 import { Saved } from "../shared/saved.ts";
+import { type ImageSource, pictures, type SceneSize, when } from "../shared/scenes/index.ts";
 import { type Label, TileOrder, type Tiles } from "../shared/tile-order.ts";
 
 const { cos, log } = exact;

@@ -8,7 +8,7 @@ import { type ModelInput, nameOf } from "../../core/model-input.ts";
 import type { Datum } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { checkDatum, type PolicyLoss, type ValueLoss } from "../losses.ts";
-import type { Frames, Picture } from "./frames.ts";
+import type { Frames, ImageInput } from "./frames.ts";
 import type { BatchSequence, FrameRef, ModelRef, SequenceResult } from "./jobs.ts";
 import { planShards } from "./packing.ts";
 import type { Pool } from "./pool.ts";
@@ -59,26 +59,24 @@ export async function runBatch(
   });
 
   function sendPack(members: readonly Datum[], shard: number): Promise<SequenceResult[]> {
-    const pictures = new Map<string, Picture>();
-    for (const { input } of members) for (const picture of input.images) pictures.set(nameOf(picture), picture);
-    const place = new Map([...pictures.keys()].map((hash, index) => [hash, index]));
-    return frames.withPatches(model.folder, [...pictures.values()], async (found) => {
+    const shown = new Map<string, ImageInput>();
+    for (const { input } of members) for (const image of input.images) shown.set(nameOf(image), image);
+    const place = new Map([...shown.keys()].map((hash, index) => [hash, index]));
+    return frames.withPatches(model.folder, [...shown.values()], async (found) => {
       const sequences = members.map(({ input, ...arrays }): BatchSequence => {
-        const spans = input.images.map(({ start, length, ...picture }) => {
-          const index = place.get(nameOf(picture)) as number;
+        const spans = input.images.map(({ start, length, ...image }) => {
+          const index = place.get(nameOf(image)) as number;
           checkSpan(length, found[index] as FrameRef, model);
           return { start, image: index };
         });
         return { ...ownArrays(arrays), ids: own(input.ids), spans };
       });
       const pixels = members.map(({ input }) =>
-        input.images.map(
-          (picture) => (found[place.get(nameOf(picture)) as number] as FrameRef).pixels ?? nameOf(picture),
-        ),
+        input.images.map((image) => (found[place.get(nameOf(image)) as number] as FrameRef).pixels ?? nameOf(image)),
       );
       const learn = learning && { loss: learning.loss, gradient: learning.gradient(shard) };
       const results = await pool.run({ kind: "pack", model, sequences, frames: found, ...(learn && { learn }) });
-      return results.map((result, i) => ({ ...result, pictures: pixels[i] ?? [] }));
+      return results.map((result, i) => ({ ...result, frameHashes: pixels[i] ?? [] }));
     });
   }
 

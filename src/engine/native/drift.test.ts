@@ -105,7 +105,7 @@ describe.each([
     await sampler.close();
   });
 
-  test("caching never shows: prompts that extend, repeat, shrink, branch or swap a picture give what a fresh sequence gives", async () => {
+  test("caching never shows: prompts that extend, repeat, shrink, branch or swap an image give what a fresh sequence gives", async () => {
     const sampler = await two.sampler(model.folder);
     const reference = await one.sampler(model.folder);
     const { datum } = await playEpisode(sampler, model.config, images, 77, { turns: 4 });

@@ -1,5 +1,5 @@
 /**
- * The embedded engine: a Qwen3-VL that samples and learns inside this process, on worker threads. One pool of workers and one store of images serve
+ * The native engine: a Qwen3-VL that samples and learns inside this process, on worker threads. One pool of workers and one store of images serve
  * all its learners and samplers.
  */
 import { type ChatModel, chatModel } from "../../model/chat.ts";
@@ -19,7 +19,7 @@ export type NativeEngineOptions = {
   /** Worker threads; absent: as many as the machine runs at once. Results are the same bits whatever it is. */
   readonly threads?: number;
   /** Bytes of images that are kept, cut into patches, and as many of what the network saw in them; default 128 MiB. */
-  readonly pictureBytes?: number;
+  readonly frameBytes?: number;
   /** Absent: the fastest that this machine can run, or what SACCADE_KERNELS says. */
   readonly kernels?: Kernels["name"];
 };

@@ -22,11 +22,11 @@ const MAX_SEEN = 100_000;
 export type SeenFrame = { readonly frame: FrameShape; readonly features: FeatureRef };
 type Entry = { readonly size: string; users: number; frame: Promise<FrameRef>; ready: FrameRef | undefined };
 /** An image, and what a renderer made of it. */
-export type Picture = Pick<ImageSpan, "image" | "features">;
+export type ImageInput = Pick<ImageSpan, "image" | "features">;
 type Tell = (frame: FrameRef | Error) => void;
 type Wish = {
   readonly model: ModelRef;
-  readonly picture: Picture;
+  readonly shown: ImageInput;
   readonly resolve: (seen: SeenFrame) => void;
   readonly reject: (error: Error) => void;
 };
@@ -63,10 +63,10 @@ export class Frames {
   /** Runs `use` with the patches of these images; they stay put until it ends. */
   async withPatches<T>(
     folder: string,
-    pictures: readonly Picture[],
+    images: readonly ImageInput[],
     use: (frames: FrameRef[]) => Promise<T>,
   ): Promise<T> {
-    const entries = pictures.map((picture) => this.#entry(folder, picture));
+    const entries = images.map((shown) => this.#entry(folder, shown));
     for (const entry of entries) entry.users += 1;
     try {
       return await use(await Promise.all(entries.map((entry) => entry.frame)));
@@ -77,8 +77,8 @@ export class Frames {
   }
 
   /** What these weights see in an image. */
-  async features(model: ModelRef, picture: Picture): Promise<SeenFrame> {
-    const name = nameOf(picture);
+  async features(model: ModelRef, shown: ImageInput): Promise<SeenFrame> {
+    const name = nameOf(shown);
     const key = `${model.id}:${model.revision}:${name}`;
     const known = this.#features.get(key);
     if (known !== undefined) {
@@ -87,7 +87,7 @@ export class Frames {
       return known.seen;
     }
     this.#count(model.id, name);
-    const entry = { model: model.id, bytes: 0, seen: this.#encode(model, picture) };
+    const entry = { model: model.id, bytes: 0, seen: this.#encode(model, shown) };
     this.#features.set(key, entry);
     try {
       const found = await entry.seen;
@@ -114,10 +114,10 @@ export class Frames {
   }
 
   /** Episodes end their turns together: what they then show goes to the workers in a few jobs, not in one for each image. */
-  #encode(model: ModelRef, picture: Picture): Promise<SeenFrame> {
+  #encode(model: ModelRef, shown: ImageInput): Promise<SeenFrame> {
     return new Promise((resolve, reject) => {
       if (this.#wishes.length === 0) soon(() => this.#grant());
-      this.#wishes.push({ model, picture, resolve, reject });
+      this.#wishes.push({ model, shown, resolve, reject });
     });
   }
 
@@ -138,8 +138,8 @@ export class Frames {
     const held: { readonly wish: Wish; readonly entry: Entry; readonly raw?: RawImage; readonly tell?: Tell }[] = [];
     for (const wish of wishes) {
       try {
-        const known = this.#known(model.folder, wish.picture);
-        const found = known ? { entry: known } : this.#expect(model.folder, wish.picture);
+        const known = this.#known(model.folder, wish.shown);
+        const found = known ? { entry: known } : this.#expect(model.folder, wish.shown);
         found.entry.users += 1;
         held.push({ wish, ...found });
       } catch (error) {
@@ -147,8 +147,8 @@ export class Frames {
       }
     }
     try {
-      const pictures = await Promise.all(held.map(({ raw, entry }) => raw ?? entry.frame));
-      const seen = pictures.length === 0 ? [] : await this.#pool.run({ kind: "see", model, pictures });
+      const images = await Promise.all(held.map(({ raw, entry }) => raw ?? entry.frame));
+      const seen = images.length === 0 ? [] : await this.#pool.run({ kind: "see", model, images });
       for (const [i, { wish, tell }] of held.entries()) {
         const one = seen[i] as (typeof seen)[number];
         if ("error" in one) {
@@ -157,7 +157,7 @@ export class Frames {
           wish.reject(error);
           continue;
         }
-        const hash = nameOf(wish.picture);
+        const hash = nameOf(wish.shown);
         const { patches: _, ...shape } = one.frame;
         tell?.({ hash, ...one.frame });
         wish.resolve({ frame: { hash, ...shape }, features: one.features });
@@ -182,18 +182,18 @@ export class Frames {
     this.#encoded += 1;
   }
 
-  #entry(folder: string, picture: Picture): Entry {
-    const known = this.#known(folder, picture);
+  #entry(folder: string, shown: ImageInput): Entry {
+    const known = this.#known(folder, shown);
     if (known !== undefined) return known;
-    const { entry, raw, tell } = this.#expect(folder, picture);
-    const hash = nameOf(picture);
+    const { entry, raw, tell } = this.#expect(folder, shown);
+    const hash = nameOf(shown);
     this.#pool.run({ kind: "preprocess", folder, ...raw }).then((frame) => tell({ hash, ...frame }), tell);
     return entry;
   }
 
   /** The patches of an image, used last. */
-  #known(folder: string, picture: Picture): Entry | undefined {
-    const key = `${folder}:${nameOf(picture)}`;
+  #known(folder: string, shown: ImageInput): Entry | undefined {
+    const key = `${folder}:${nameOf(shown)}`;
     const entry = this.#patches.get(key);
     if (entry === undefined) return undefined;
     this.#patches.delete(key);
@@ -202,15 +202,15 @@ export class Frames {
   }
 
   /** A place for the patches of a new image; `tell` brings them, or why there are none. */
-  #expect(folder: string, picture: Picture): { readonly entry: Entry; readonly raw: RawImage; readonly tell: Tell } {
-    const { image, features } = picture;
+  #expect(folder: string, shown: ImageInput): { readonly entry: Entry; readonly raw: RawImage; readonly tell: Tell } {
+    const { image, features } = shown;
     const { width, height } = image;
     if (width * height > MAX_PIXELS) {
       throw new ImageError(
         `A ${width}×${height} image is too large for the native engine, which takes up to ${MAX_PIXELS} pixels. Make it smaller first.`,
       );
     }
-    const key = `${folder}:${nameOf(picture)}`;
+    const key = `${folder}:${nameOf(shown)}`;
     const size = `${folder}:${features?.grid.join("x") ?? `${width}x${height}`}`;
     const into = this.#spare.get(size)?.pop();
     this.#spareBytes -= into?.byteLength ?? 0;

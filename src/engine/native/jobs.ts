@@ -60,7 +60,7 @@ export type SequenceResult = {
   readonly outputs: Float32Array;
   readonly entropy?: Float32Array;
   /** Hashes of the pixels of its images, where they are known. */
-  readonly pictures?: readonly string[];
+  readonly frameHashes?: readonly string[];
   readonly loss?: { readonly sum: number; readonly tokens: number; readonly metrics: MetricSums };
 };
 
@@ -97,7 +97,7 @@ export type Jobs = {
   preprocess: [{ folder: string } & RawImage, Omit<FrameRef, "hash">];
   /** Preprocesses what is raw and passes all images through the vision tower; a bad one does not spoil the others. */
   see: [
-    { model: ModelRef; pictures: readonly (Omit<FrameRef, "hash"> | RawImage)[] },
+    { model: ModelRef; images: readonly (Omit<FrameRef, "hash"> | RawImage)[] },
     ({ frame: Omit<FrameRef, "hash">; features: FeatureRef } | { error: WireError })[],
   ];
   /** One pass over sequences that lie end to end. With a loss, gradients add up in `gradient`. */

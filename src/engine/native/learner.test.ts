@@ -103,7 +103,7 @@ describe("learning", () => {
     },
   );
 
-  test("packed equals unpacked: losses to the bit, gradients within 1e-5, sequences without pictures included", async () => {
+  test("packed equals unpacked: losses to the bit, gradients within 1e-5, sequences without images included", async () => {
     expect(data.some(({ input }) => input.images.length === 0)).toBe(true);
     const packed = await open(two);
     const unpacked = await open(one);
@@ -404,12 +404,12 @@ describe("bad input ends in an error that says what to do, and the engine lives 
     ["a context that is too long", /context of 600/, () => ({ ids: new Int32Array(601), images: [] })],
     ["an id outside the vocabulary", /outside the vocabulary/, () => ({ ids: Int32Array.of(1, 9999), images: [] })],
     [
-      "a placeholder without a picture",
+      "a placeholder without an image",
       /there is no image/,
       () => ({ ids: Int32Array.of(1, model.config.ids.imageToken), images: [] }),
     ],
     [
-      "a picture with the wrong number of placeholders",
+      "an image with the wrong number of placeholders",
       /has 4 tokens but 1/,
       () => {
         const { ids, images } = new Growing(model.config).show(images32()).input();
@@ -417,7 +417,7 @@ describe("bad input ends in an error that says what to do, and the engine lives 
       },
     ],
     [
-      "a picture that is too large",
+      "an image that is too large",
       /too large/,
       () => {
         const { ids, images } = new Growing(model.config).show(images32()).input();

@@ -1,5 +1,5 @@
 /**
- * The embedded learner. Weights, one gradient per shard and the optimizer's moments are shared memory; workers do all the arithmetic. Calls run one
+ * The native learner. Weights, one gradient per shard and the optimizer's moments are shared memory; workers do all the arithmetic. Calls run one
  * after the other, in the order they were made. Sums have a fixed order whatever the number of threads, so results are the same bits.
  */
 import { soon } from "../../core/platform.ts";
@@ -197,7 +197,7 @@ export class NativeLearner implements Learner {
       finite,
       metrics: { tokens, ...meanMetrics(metrics) },
       outputs: results.map(({ outputs }) => outputs),
-      pictures: results.map(({ pictures = [] }) => pictures),
+      frameHashes: results.map(({ frameHashes = [] }) => frameHashes),
     };
   }
 

@@ -19,7 +19,7 @@ export type EngineStats = Readonly<TokenCounts> & {
 export type MachineOptions = {
   /** Absent: as many as the machine runs at once. */
   readonly threads?: number;
-  readonly pictureBytes?: number;
+  readonly frameBytes?: number;
 };
 
 export class Machine {
@@ -28,9 +28,9 @@ export class Machine {
   readonly #counts: TokenCounts = { cachedTokens: 0, prefilledTokens: 0, decodedTokens: 0 };
   #models = 0;
 
-  constructor(source: Threads, { threads, pictureBytes }: MachineOptions = {}) {
+  constructor(source: Threads, { threads, frameBytes }: MachineOptions = {}) {
     this.pool = new Pool(source, threads);
-    this.#frames = new Frames(this.pool, pictureBytes);
+    this.#frames = new Frames(this.pool, frameBytes);
   }
 
   learner(loaded: LoadedModel & Pick<ModelRef, "head" | "freeze">): Learner {

@@ -62,7 +62,7 @@ const lmNetwork = (config: ModelConfig, kernels: Kernels, parameters = tinyParam
 
 const imageCounts = [[0], [0, 0, 0], [1], [2, 0, 3], [6, 1, 0, 2]];
 
-describe.each(imageCounts.map((counts, seed) => ({ counts, seed })))("pictures $counts", ({ counts, seed }) => {
+describe.each(imageCounts.map((counts, seed) => ({ counts, seed })))("images $counts", ({ counts, seed }) => {
   test("packed equals one sequence at a time in loss and gradients", () => {
     const config = tinyConfig(seed);
     const network = lmNetwork(config, fast);
@@ -345,7 +345,7 @@ describe("bad input", () => {
   const forward = (ids: number[], spans: { start: number; image: number }[] = []) =>
     network.forward(tape(), { sequences: [{ ids: Int32Array.from(ids), spans }], images: [] });
 
-  test("ids outside the vocabulary, contexts that are too long and pictures that do not fit are refused with what to do", () => {
+  test("ids outside the vocabulary, contexts that are too long and images that do not fit are refused with what to do", () => {
     expect(() => forward([1, 61])).toThrow(/outside the vocabulary of 61.*tokenizer/);
     expect(() => forward(new Array<number>(513).fill(1))).toThrow(/longer than the model's context of 512/);
     expect(() => forward([1, 2], [{ start: 0, image: 0 }])).toThrow(/image 0/);

@@ -88,7 +88,7 @@ const operations: Operation[] = [
   { name: "embedding with placed features", inputs: [[2, 6]], params: [30], build: (t, [x], [w]) => project(t, op.embed(t, w!, ids, 6, placed(x!))) },
   { name: "addPlaced", inputs: [[5, 6], [2, 6]], params: [], build: (t, [x, y]) => { op.addPlaced(t, x!, placed(y!)); return project(t, x!); } },
   { name: "addMixed", inputs: [[3, 6]], params: [30], build: (t, [x], [w]) => { op.addMixed(t, x!, w!, Int32Array.of(0, 1, 4, 4, 2, 0), Float32Array.of(0.3, 0.7, 1, 0, 0.5, 0.5), 2); return project(t, x!); } },
-  { name: "patch embedding of two pictures", inputs: [], params: [24, 4], build: (t, _, [w, b]) => project(t, op.embedPatches(t, [noise(new NumpyRandom(1), 12, 1), noise(new NumpyRandom(2), 18, 1)], new op.Linear(4, 6, w!, b!))) },
+  { name: "patch embedding of two images", inputs: [], params: [24, 4], build: (t, _, [w, b]) => project(t, op.embedPatches(t, [noise(new NumpyRandom(1), 12, 1), noise(new NumpyRandom(2), 18, 1)], new op.Linear(4, 6, w!, b!))) },
   { name: "token log-probabilities and entropy", inputs: [[5, 6]], params: [66], build: scored(1 << 20) },
   { name: "token log-probabilities in chunks", inputs: [[5, 6]], params: [66], build: scored(2 * 11 * 4) },
   { name: "value head", inputs: [[5, 6]], params: [6], build: (t, [x], [w]) => {

@@ -167,14 +167,14 @@ export function addLinear(tape: Tape, base: Tensor, x: Tensor, layer: Linear): T
 }
 
 /** layer applied to the patches of several images, one below the other; patches are read where they lie. */
-export function embedPatches(tape: Tape, pictures: readonly F32[], layer: Linear): Tensor {
+export function embedPatches(tape: Tape, images: readonly F32[], layer: Linear): Tensor {
   const { kernels } = tape;
   const rowsOf = (patches: F32) => patches.length / layer.in;
-  const total = pictures.reduce((sum, patches) => sum + rowsOf(patches), 0);
+  const total = images.reduce((sum, patches) => sum + rowsOf(patches), 0);
   const y = tape.tensor(total, layer.out, layer.trained);
   const each = (buffer: F32, visit: (rows: F32, patches: F32, count: number) => void) => {
     let at = 0;
-    for (const patches of pictures) {
+    for (const patches of images) {
       const count = rowsOf(patches);
       visit(buffer.subarray(at * layer.out, (at + count) * layer.out), patches, count);
       at += count;

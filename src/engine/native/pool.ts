@@ -267,7 +267,7 @@ export class Pool {
 
 function deadError(cause: string): EngineError {
   return new EngineError(
-    `A worker of the embedded engine died (${cause}). It is replaced; try again, with fewer or shorter sequences if memory ran out.`,
+    `A worker of the native engine died (${cause}). The engine replaces it. Try again, with fewer or shorter sequences if memory ran out.`,
   );
 }
 
@@ -280,7 +280,7 @@ export function reviveError({ name, message, stack }: NonNullable<Reply["error"]
   const types = { ConfigError, DataError, ImageError, EngineError, RuinedWeights };
   const type = types[name as keyof typeof types];
   const error =
-    type === undefined ? new EngineError(`The embedded engine failed: ${name}: ${message}`) : new type(message);
+    type === undefined ? new EngineError(`The native engine failed: ${name}: ${message}`) : new type(message);
   if (stack !== undefined) error.stack = stack;
   return error;
 }

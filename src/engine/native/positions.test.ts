@@ -12,7 +12,7 @@ describe("token positions", () => {
     expect(positionsOf(3, [], 5)).toEqual({ rows: ["5 5 5", "6 6 6", "7 7 7"], after: 8 });
   });
 
-  test("a picture spreads over height and width, and text goes on after its longer side", () => {
+  test("an image spreads over height and width, and text goes on after its longer side", () => {
     const { rows, after } = positionsOf(9, [{ start: 1, gridH: 4, gridW: 6 }]);
     expect(rows).toEqual(["0 0 0", "1 1 1", "1 1 2", "1 1 3", "1 2 1", "1 2 2", "1 2 3", "4 4 4", "5 5 5"]);
     expect(after).toBe(6);

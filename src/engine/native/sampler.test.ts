@@ -26,10 +26,10 @@ afterAll(async () => {
   await model.remove();
 });
 
-function prompt(seed: number, pictures = 1): ModelInput {
+function prompt(seed: number, shownImages = 1): ModelInput {
   const random = new NumpyRandom(seed);
   const growing = new Growing(model.config).words(random, 6);
-  for (let i = 0; i < pictures; i++) growing.show(images[(seed + i) % images.length]!).words(random, 3);
+  for (let i = 0; i < shownImages; i++) growing.show(images[(seed + i) % images.length]!).words(random, 3);
   return growing.input();
 }
 
@@ -63,8 +63,8 @@ describe("streaming", () => {
   });
 });
 
-describe("processed pictures", () => {
-  test("are used as they are, by sampling and by scoring, whatever picture stands beside them", async () => {
+describe("processed images", () => {
+  test("are used as they are, by sampling and by scoring, whatever image stands beside them", async () => {
     const { processor } = await loadFolder(model.folder);
     const [shown, other] = [
       images[1]!,
@@ -314,7 +314,7 @@ describe("endings", () => {
   });
 });
 
-test("a picture that can't be used fails its own sample and no other that came with it", async () => {
+test("an image that can't be used fails its own sample and no other that came with it", async () => {
   const good = prompt(1);
   const bad = {
     ...good,

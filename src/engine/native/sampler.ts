@@ -1,5 +1,5 @@
 /**
- * The embedded sampler: a snapshot of weights. Each sequence belongs to one worker, where its keys and values stay between turns; its images are
+ * The native sampler: a snapshot of weights. Each sequence belongs to one worker, where its keys and values stay between turns; its images are
  * encoded before its prompt is handed over.
  */
 import type { ModelInput } from "../../core/model-input.ts";
@@ -66,8 +66,8 @@ export class NativeSampler implements Sampler {
       );
     }
     const spans = await Promise.all(
-      prompt.images.map(async ({ start, length, ...picture }): Promise<SampleSpan> => {
-        const { frame, features } = await this.#host.frames.features(this.#model, picture);
+      prompt.images.map(async ({ start, length, ...shown }): Promise<SampleSpan> => {
+        const { frame, features } = await this.#host.frames.features(this.#model, shown);
         checkSpan(length, frame, this.#model);
         return { start, length, frame, features };
       }),

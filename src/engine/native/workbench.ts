@@ -98,16 +98,16 @@ export class Workbench {
         const { patches, gridH, gridW } = processor.unpack(features);
         return { patches: share(patches, into), gridH, gridW };
       }
-      const picture = new Image(image.width, image.height, image.data);
-      const { patches, gridH, gridW } = processor.preprocess(picture);
-      return { patches: share(patches, into), gridH, gridW, pixels: picture.hash };
+      const shown = new Image(image.width, image.height, image.data);
+      const { patches, gridH, gridW } = processor.preprocess(shown);
+      return { patches: share(patches, into), gridH, gridW, pixels: shown.hash };
     });
   }
 
-  async #see({ model, pictures }: JobOf<"see">): Promise<Jobs["see"][1]> {
+  async #see({ model, images }: JobOf<"see">): Promise<Jobs["see"][1]> {
     const frames = await Promise.all(
-      pictures.map((picture) =>
-        "patches" in picture ? picture : this.#preprocess({ folder: model.folder, ...picture }).catch(wireError),
+      images.map((shown) =>
+        "patches" in shown ? shown : this.#preprocess({ folder: model.folder, ...shown }).catch(wireError),
       ),
     );
     const { arena, kernels } = this.#known();

@@ -131,14 +131,14 @@ export async function checkTokenizer(folder: string, wanted: string, declared?: 
   const theirs = await readFile(join(wanted, file)).catch(() => undefined);
   if (theirs !== undefined) {
     if (theirs.equals(await readFile(join(folder, file)))) return;
-    throw new ConfigError(`The server's tokenizer is ${wanted}, and ${folder} has another: set --tokenizer ${wanted}.`);
+    throw new ConfigError(`The server's tokenizer is ${wanted}, but ${folder} has another: set --tokenizer ${wanted}.`);
   }
   const last = (name: string) => (name.split("/").at(-1) as string).toLowerCase();
   const names = declared === undefined ? await namesOf(folder) : [declared];
   if (names.map(last).includes(last(wanted))) return;
   throw new ConfigError(
     `The server's tokenizer is "${wanted}", and ${folder} seems to be ${names.map((name) => `"${name}"`).join(" or ")}: ` +
-      `name a folder with the tokenizer files of "${wanted}" (--tokenizer), or, if it is that, say so with --set engine.tokenizerId=${wanted}.`,
+      `name a folder with the tokenizer files of "${wanted}" (--tokenizer). If it is the right tokenizer, add --set engine.tokenizerId=${wanted}.`,
   );
 }
 
@@ -159,7 +159,6 @@ async function namesOf(folder: string): Promise<string[]> {
 }
 
 export const tinkerEngine: EngineDefinition<typeof settings> = {
-  about: "a server of the Tinker API, hosted, SkyRL's or ours",
   attachable: true,
   settings,
   open(settings, address) {

@@ -113,7 +113,7 @@ export class TinkerLearner implements Learner {
     if (loss.name === "value") throw new EngineError("Tinker has no critic.");
     if (loss.name === "dro" && !this.#own) {
       throw new ConfigError(
-        "This server's dro has no weights and would pull at positions without a target: send it as a function (lossFunction).",
+        "This server's dro ignores weights and would train positions without a target: use lossFunction instead.",
       );
     }
     if (loss.name !== "custom") return this.#learn(data, loss);
@@ -286,7 +286,7 @@ export class TinkerLearner implements Learner {
   }
 
   #lost(): EngineLost {
-    return new EngineLost("A gradient is not finite or was to be dropped, and this server can't drop it.");
+    return new EngineLost("A gradient is not finite or must be discarded, but this server can't discard it.");
   }
 
   /** Submits in the order of the calls, each when `ready` is; the answers are waited for apart. `submit` must submit before it waits. */

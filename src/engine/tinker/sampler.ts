@@ -26,8 +26,8 @@ export class TinkerSampler implements Sampler {
     checkSampling(params);
     if (prompt.ids.length === 0) throw new DataError("A sequence needs at least one id.");
     if (params.grammar !== undefined)
-      throw new ConfigError("Tinker samples without a grammar: leave schemas and forced tool calls out.");
-    if (params.minP !== undefined) throw new ConfigError("Tinker samples without min-p: leave minP out.");
+      throw new ConfigError("Tinker can't follow a grammar: leave schemas and forced tool calls out.");
+    if (params.minP !== undefined) throw new ConfigError("Tinker has no min-p: leave minP out.");
     if (params.rawLogprobs && params.temperature !== 1)
       throw new ConfigError("Tinker gives log-probabilities of the tempered distribution only: set temperature to 1.");
     const { signal, onToken } = context;
@@ -43,13 +43,13 @@ export class TinkerSampler implements Sampler {
     );
     const [sequence] = found.sequences;
     if (sequence === undefined || sequence.tokens.length === 0 || sequence.logprobs?.length !== sequence.tokens.length)
-      throw new EngineError("The server's sample is empty, or has not one log-probability per token.");
+      throw new EngineError("The server's sample is empty, or does not have one log-probability per token.");
     const { tokens: ids, logprobs, topk_logprobs: tops } = sequence;
     this.#server.used.prefill += prompt.ids.length;
     this.#server.used.sample += ids.length;
     const likeliest = tops?.map((row) => (row ?? []).map(([id, logprob]) => ({ id, logprob })));
     if (top > 0 && likeliest === undefined)
-      throw new EngineError("The server gives no likeliest tokens: leave topLogprobs out.");
+      throw new EngineError("The server returns no top tokens: leave topLogprobs out.");
     ids.forEach((id, i) => {
       onToken?.(id, logprobs[i] as number, likeliest?.[i]);
     });

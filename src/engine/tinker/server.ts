@@ -57,8 +57,8 @@ export class TinkerServer {
     const scored = await asEngine(sampler.computeLogprobs(prompt));
     if (scored.length === prompt.length) return;
     throw new ConfigError(
-      `${this.service.connection.url} drops images: a prompt of ${prompt.length} positions has ${scored.length} there. ` +
-        `Train a task of text alone, or use a server that serves "${this.model}" with its vision part.`,
+      `${this.service.connection.url} drops images: a prompt of ${prompt.length} positions has only ${scored.length} there. ` +
+        `Train a text-only task, or use a server that serves "${this.model}" with its vision part.`,
     );
   }
 }

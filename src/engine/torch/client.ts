@@ -26,15 +26,15 @@ const WAIT_MS = 500;
 const MAX_KNOWN = 100_000;
 
 /** Which images a call shows, and how this model's processor sees them. */
-export class Pictures {
+export class Images {
   readonly #processor: Processor;
 
   private constructor(processor: Processor) {
     this.#processor = processor;
   }
 
-  static async of(folder: string): Promise<Pictures> {
-    return new Pictures((await speaksQwen(folder)) ? (await loadChat(folder)).processor : UNTOUCHED);
+  static async of(folder: string): Promise<Images> {
+    return new Images((await speaksQwen(folder)) ? (await loadChat(folder)).processor : UNTOUCHED);
   }
 
   /** The pixels a model gets depend on the image and on the size its processor chooses. */
@@ -68,7 +68,7 @@ export class Pictures {
 /** `inputs`: what a call shows. `instance`: the only process that can answer it. */
 export type Showing = {
   readonly inputs?: readonly ModelInput[];
-  readonly pictures?: Pictures;
+  readonly images?: Images;
   readonly instance?: string;
 };
 
@@ -109,7 +109,7 @@ export class Client {
   }
 
   async #ask<T>(
-    { inputs = [], pictures, instance }: Showing,
+    { inputs = [], images, instance }: Showing,
     ask: (link: Link, frames: readonly FrameBody[]) => Promise<T>,
   ): Promise<T> {
     for (let attempt = 1; ; attempt++) {
@@ -118,7 +118,7 @@ export class Client {
         if (instance !== undefined && link.instance !== instance) throw new Gone();
         await this.#ahead;
         // The last of them go with the call itself.
-        const batches = pictures === undefined ? [] : this.#unknown(inputs, pictures, link);
+        const batches = images === undefined ? [] : this.#unknown(inputs, images, link);
         const last = batches.pop() ?? [];
         for (const batch of batches) await link.connection.frames(batch);
         const answer = await ask(link, last);
@@ -141,13 +141,13 @@ export class Client {
   }
 
   /** Data in runs that a worker can hold the frames of, in order; at least one run. */
-  async pieces(data: readonly Datum[], pictures: Pictures): Promise<Datum[][]> {
+  async pieces(data: readonly Datum[], images: Images): Promise<Datum[][]> {
     const most = (await this.link()).frameBytes * CALL_SHARE;
     const runs: Datum[][] = [[]];
     let shown = new Set<string>();
     let bytes = 0;
     for (const datum of data) {
-      const fresh = new Map(datum.input.images.map((span) => [pictures.keyOf(span), pictures.bytesOf(span)]));
+      const fresh = new Map(datum.input.images.map((span) => [images.keyOf(span), images.bytesOf(span)]));
       const more = (known: ReadonlySet<string>) =>
         [...fresh].reduce((sum, [key, size]) => sum + (known.has(key) ? 0 : size), 0);
       if (bytes + more(shown) > most && runs.at(-1)?.length !== 0) {
@@ -167,12 +167,12 @@ export class Client {
   }
 
   /** Sends images that are not known there, ahead of the call that needs them. */
-  ahead(inputs: readonly ModelInput[], pictures: Pictures): void {
+  ahead(inputs: readonly ModelInput[], images: Images): void {
     const before = this.#ahead;
     const show = async () => {
       await before;
       const link = await this.link();
-      for (const batch of this.#unknown(inputs, pictures, link)) {
+      for (const batch of this.#unknown(inputs, images, link)) {
         await link.connection.frames(batch);
         for (const { key } of batch) this.#known.add(key);
       }
@@ -182,16 +182,16 @@ export class Client {
   }
 
   /** Images that are not known there, in requests that are not too large. */
-  #unknown(inputs: readonly ModelInput[], pictures: Pictures, { frameBytes }: Link): FrameBody[][] {
+  #unknown(inputs: readonly ModelInput[], images: Images, { frameBytes }: Link): FrameBody[][] {
     if (this.#known.size > MAX_KNOWN) this.#known.clear();
     const batches: FrameBody[][] = [];
     const named = new Set<string>();
     let room = 0;
     for (const span of inputs.flatMap(({ images }) => images)) {
-      const key = pictures.keyOf(span);
+      const key = images.keyOf(span);
       if (this.#known.has(key) || named.has(key)) continue;
       named.add(key);
-      const body = pictures.body(span, key);
+      const body = images.body(span, key);
       if (room <= 0) {
         batches.push([]);
         room = Math.min(FRAME_BYTES, frameBytes * CALL_SHARE);

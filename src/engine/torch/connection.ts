@@ -119,7 +119,7 @@ async function* received(response: IncomingMessage): AsyncGenerator<Uint8Array> 
   try {
     for await (const part of response) yield part as Uint8Array;
   } catch (error) {
-    throw new WorkerLost(`The PyTorch worker broke off its answer: ${errorMessage(error)}.`);
+    throw new WorkerLost(`The PyTorch worker's answer broke off: ${errorMessage(error)}.`);
   }
 }
 

@@ -107,7 +107,7 @@ describe.runIf(TORCH)("the PyTorch worker", () => {
     await sampler.close();
   });
 
-  test("processed features are used as they are: those of a picture give what the picture gives", async () => {
+  test("processed features are used as they are: those of an image give what the image gives", async () => {
     const sampler = await engine.sampler(model.folder);
     const { processor } = await loadChat(model.folder);
     const plain = prompt();
@@ -166,7 +166,7 @@ describe.runIf(TORCH)("the PyTorch worker", () => {
       expect(one.loss).toBeCloseTo(two.loss, 3);
       expect(one.metrics.tokens).toBe(two.metrics.tokens);
       expect(one.metrics.nll).toBeCloseTo(two.metrics.nll as number, 4);
-      expect(one.pictures).toEqual(two.pictures);
+      expect(one.frameHashes).toEqual(two.frameHashes);
       expect((await found.step(STEP)).gradNorm).toBeCloseTo((await wanted.step(STEP)).gradNorm, 3);
       const sampler = await small.sampler(model.folder);
       const whole = await engine.sampler(model.folder);

@@ -1,6 +1,6 @@
 /**
  * The PyTorch engine: models in a Python worker (python/saccade_torch), on whatever device that has. Saccade starts the worker and watches it, or attaches to
- * one that runs elsewhere. It computes what the embedded engine computes, of larger models and of other families too; see docs/guide/pytorch.md.
+ * one that runs elsewhere. It computes what the native engine computes, of larger models and of other families too; see docs/guide/pytorch.md.
  */
 import { z } from "zod";
 import { ConfigError } from "../../core/errors.ts";
@@ -9,36 +9,40 @@ import type { Capabilities, Engine, Learner, LearnerSpec, Sampler } from "../eng
 import { LOSS_SCHEMAS } from "../loss-schemas.ts";
 import type { EngineConfig, EngineDefinition } from "../registry.ts";
 import { Bundles } from "./bundle.ts";
-import { Client, Pictures } from "./client.ts";
+import { Client, Images } from "./client.ts";
 import { TorchLearner } from "./learner.ts";
 import { LocalWorker, RemoteWorker, type WorkerSettings, type WorkerSource } from "./process.ts";
 import { workerChat } from "./renderer.ts";
 import { TorchSampler } from "./sampler.ts";
 
+const CAPABILITIES: Capabilities = {
+  critic: true,
+  lora: true,
+  fullTuning: true,
+  temperature: true,
+  visionMask: true,
+  entropy: true,
+  discard: true,
+  groupRates: true,
+  gradientClipping: true,
+  freshOptimizer: true,
+  start: "folder",
+  exactLogprobs: false,
+  losses: Object.keys(LOSS_SCHEMAS),
+  regularizers: ["kl", "entropy"],
+  optimizers: ["adamw", "muon"],
+  weights: "snapshot",
+};
+
 export class TorchEngine implements Engine {
-  readonly capabilities: Capabilities = {
-    critic: true,
-    lora: true,
-    fullTuning: true,
-    temperature: true,
-    visionMask: true,
-    entropy: true,
-    discard: true,
-    groupRates: true,
-    gradientClipping: true,
-    freshOptimizer: true,
-    start: "folder",
-    exactLogprobs: false,
-    losses: Object.keys(LOSS_SCHEMAS),
-    regularizers: ["kl", "entropy"],
-    optimizers: ["adamw", "muon"],
-    weights: "snapshot",
-  };
+  readonly capabilities: Capabilities;
   readonly #client: Client;
   readonly #bundles: Bundles;
-  readonly #pictures = new Map<string, Promise<Pictures>>();
+  readonly #images = new Map<string, Promise<Images>>();
 
-  constructor(source: WorkerSource) {
+  /** `adaptersOnly`: the base is quantised, and can't learn. */
+  constructor(source: WorkerSource, adaptersOnly = false) {
+    this.capabilities = { ...CAPABILITIES, fullTuning: !adaptersOnly };
     this.#client = new Client(source);
     this.#bundles = new Bundles(source);
   }
@@ -49,12 +53,12 @@ export class TorchEngine implements Engine {
   }
 
   async sampler(folder: string): Promise<Sampler> {
-    const pictures = await this.#seeing(await this.#bundles.home(folder));
+    const images = await this.#seeing(await this.#bundles.home(folder));
     const { instance } = await this.#client.link();
     const place = await this.#bundles.send(folder, { keep: true });
     const base = await this.#bundles.base(folder);
     const { sampler, version } = await this.#client.call("open_sampler", { folder: place, base }, { instance });
-    return new TorchSampler(this.#client, pictures, { id: sampler as number, instance, version: version as number });
+    return new TorchSampler(this.#client, images, { id: sampler as number, instance, version: version as number });
   }
 
   async chat(folder: string): Promise<ChatModel> {
@@ -73,13 +77,13 @@ export class TorchEngine implements Engine {
   }
 
   /** Of the folder that has the tokenizer and the processor. */
-  #seeing(folder: string): Promise<Pictures> {
-    const known = this.#pictures.get(folder);
+  #seeing(folder: string): Promise<Images> {
+    const known = this.#images.get(folder);
     if (known !== undefined) return known;
-    const loading = Pictures.of(folder);
-    this.#pictures.set(folder, loading);
+    const loading = Images.of(folder);
+    this.#images.set(folder, loading);
     // A broken folder may be repaired.
-    loading.catch(() => this.#pictures.delete(folder));
+    loading.catch(() => this.#images.delete(folder));
     return loading;
   }
 }
@@ -95,16 +99,18 @@ const settings = z.strictObject({
   compile: z.boolean().optional(),
   checkpointing: z.boolean().optional(),
   offload: z.boolean().optional(),
+  base: z.enum(["nf4", "int8"]).optional(),
+  moments: z.enum(["int8"]).optional(),
   processes: count,
+  samplers: z.enum(["all", "first"]).optional(),
   threads: count,
 }) satisfies z.ZodType<WorkerSettings>;
 
 export const torchEngine: EngineDefinition<typeof settings> = {
-  about: "PyTorch in a Python worker, on its GPU or CPU",
   attachable: true,
   settings,
   open(settings, address) {
-    if (address === undefined) return new TorchEngine(new LocalWorker(settings));
+    if (address === undefined) return new TorchEngine(new LocalWorker(settings), settings.base !== undefined);
     const given = Object.keys(settings);
     if (given.length > 0) {
       throw new ConfigError(
@@ -116,6 +122,14 @@ export const torchEngine: EngineDefinition<typeof settings> = {
     return new TorchEngine(new RemoteWorker(address, key));
   },
 };
+
+/** The learner where servers sample: its other processes need no copy of the newest weights. */
+export function withoutSamplers(learner: EngineConfig): EngineConfig {
+  if (learner === "torch") return { name: "torch", samplers: "first" };
+  return typeof learner === "object" && "name" in learner && learner.name === "torch"
+    ? { samplers: "first", ...learner }
+    : learner;
+}
 
 /** What the learner of a configuration is told, where a worker of ours is it, and whether it samples too. */
 export function learnerSettings(config: EngineConfig): (WorkerSettings & { readonly samples: boolean }) | undefined {

@@ -23,14 +23,18 @@ export type TorchInstall = {
   readonly transformers: string;
   /** Names of the GPUs it sees. */
   readonly devices: readonly string[];
+  /** Bytes of memory of each. */
+  readonly memories: readonly number[];
 };
 
 const PROBE = `
 import json, sys
 import aiohttp, msgpack, numpy, safetensors, torch, transformers
 assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"
-devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-print(json.dumps({"executable": sys.executable, "torch": torch.__version__, "transformers": transformers.__version__, "devices": devices}))`;
+found = range(torch.cuda.device_count())
+devices = [torch.cuda.get_device_name(i) for i in found]
+memories = [torch.cuda.get_device_properties(i).total_memory for i in found]
+print(json.dumps({"executable": sys.executable, "torch": torch.__version__, "transformers": transformers.__version__, "devices": devices, "memories": memories}))`;
 
 /** On Windows `python3` is often a stand-in that opens a shop. */
 export const SYSTEM_PYTHON = process.platform === "win32" ? "python" : "python3";

@@ -87,7 +87,7 @@ describe.skipIf(!TORCH)("a folder of another family", () => {
       const second = await drift(sampler, joined(first.whole, observation));
       const report = await learner.forwardBackward([first.datum, second.datum], { name: "cross-entropy" });
       expect(report.finite).toBe(true);
-      expect(report.pictures?.[1]).toEqual([shade(32, 16, 1).hash, shade(16, 16, 2).hash]);
+      expect(report.frameHashes?.[1]).toEqual([shade(32, 16, 1).hash, shade(16, 16, 2).hash]);
       const step = await learner.step({ name: "adamw", learningRate: 1e-3 });
       expect(step.applied).toBe(true);
       await learner.export(join(base, `${kind}-out`));

@@ -18,7 +18,7 @@ import type {
 import { EngineError } from "../errors.ts";
 import { checkDatum, checkLoss } from "../losses.ts";
 import type { Bundles } from "./bundle.ts";
-import { type Client, Pictures } from "./client.ts";
+import { type Client, Images } from "./client.ts";
 import { TorchSampler } from "./sampler.ts";
 import { type Body, datumBody, floats } from "./wire.ts";
 
@@ -28,34 +28,34 @@ type Opened = { readonly id: number; readonly instance: string };
 export class TorchLearner implements Learner {
   readonly #host: TorchHost;
   readonly #spec: LearnerSpec;
-  readonly #pictures: Pictures;
+  readonly #images: Images;
   #opened: Opened;
   #calls = 0;
   #spoiled = false;
   #queue: Promise<unknown> = Promise.resolve();
   #closed = false;
 
-  private constructor(host: TorchHost, spec: LearnerSpec, pictures: Pictures, opened: Opened) {
+  private constructor(host: TorchHost, spec: LearnerSpec, images: Images, opened: Opened) {
     this.#host = host;
     this.#spec = spec;
-    this.#pictures = pictures;
+    this.#images = images;
     this.#opened = opened;
   }
 
-  static async open(host: TorchHost, spec: LearnerSpec, pictures: Pictures): Promise<TorchLearner> {
-    return new TorchLearner(host, spec, pictures, await openIn(host, spec));
+  static async open(host: TorchHost, spec: LearnerSpec, images: Images): Promise<TorchLearner> {
+    return new TorchLearner(host, spec, images, await openIn(host, spec));
   }
 
   ahead(data: readonly Datum[]): void {
     const inputs = data.map(({ input }) => input);
-    this.#host.client.ahead(inputs, this.#pictures);
+    this.#host.client.ahead(inputs, this.#images);
   }
 
   forward(data: readonly Datum[]): Promise<Forward[]> {
     return this.#enqueue(async () => {
       for (const datum of data) checkDatum(datum);
       const found: Forward[] = [];
-      for (const piece of await this.#host.client.pieces(data, this.#pictures)) {
+      for (const piece of await this.#host.client.pieces(data, this.#images)) {
         const { forwards } = await this.#call("forward", { data: this.#bodies(piece) }, piece);
         for (const one of forwards as Body[])
           found.push(Object.fromEntries(Object.entries(one).map(([name, bytes]) => [name, floats(bytes)])) as Forward);
@@ -98,7 +98,7 @@ export class TorchLearner implements Learner {
       if (this.#spec.head === "value") throw new EngineError("A critic can't sample; publish the policy's learner.");
       const { sampler, version } = await this.#call("publish", {});
       const { instance } = this.#opened;
-      return new TorchSampler(this.#host.client, this.#pictures, {
+      return new TorchSampler(this.#host.client, this.#images, {
         id: sampler as number,
         instance,
         version: version as number,
@@ -135,14 +135,14 @@ export class TorchLearner implements Learner {
   async #learn(data: readonly Datum[], loss: Exclude<Loss, { name: "custom" }>): Promise<LossReport> {
     for (const datum of data) checkDatum(datum, loss);
     const reports: PieceReport[] = [];
-    for (const piece of await this.#host.client.pieces(data, this.#pictures)) {
+    for (const piece of await this.#host.client.pieces(data, this.#images)) {
       const found = await this.#call("forward_backward", { data: this.#bodies(piece), loss }, piece);
       reports.push({
         loss: found.loss as number,
         finite: found.finite as boolean,
         metrics: found.metrics as PieceReport["metrics"],
         outputs: (found.outputs as Uint8Array[]).map(floats),
-        pictures: (found.pictures as string[][]).map((keys) => keys.map(Pictures.hashOf)),
+        frameHashes: (found.images as string[][]).map((keys) => keys.map(Images.hashOf)),
       });
     }
     return joined(reports);
@@ -153,7 +153,7 @@ export class TorchLearner implements Learner {
   }
 
   #bodies(data: readonly Datum[]): Body[] {
-    return data.map((datum) => datumBody(datum, this.#pictures.keyOf));
+    return data.map((datum) => datumBody(datum, this.#images.keyOf));
   }
 
   #spoil(): void {
@@ -164,7 +164,7 @@ export class TorchLearner implements Learner {
     const { id, instance } = this.#opened;
     const inputs = data.map(({ input }) => input);
     const call = this.#calls++;
-    return this.#host.client.call(op, { ...body, learner: id, call }, { inputs, pictures: this.#pictures, instance });
+    return this.#host.client.call(op, { ...body, learner: id, call }, { inputs, images: this.#images, instance });
   }
 
   #enqueue<T>(work: () => Promise<T>): Promise<T> {
@@ -192,7 +192,7 @@ function joined(reports: readonly PieceReport[]): LossReport {
     finite: reports.every(({ finite }) => finite),
     metrics,
     outputs: reports.flatMap(({ outputs }) => outputs),
-    pictures: reports.flatMap(({ pictures }) => pictures),
+    frameHashes: reports.flatMap(({ frameHashes }) => frameHashes),
   };
 }
 

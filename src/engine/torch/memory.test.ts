@@ -1,4 +1,5 @@
 /** Memory by calculation: bytes that can be counted by hand, and what each setting does to them. */
+import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { KNOWN_MODELS } from "../../model/known.ts";
@@ -12,7 +13,7 @@ const plan: MemoryPlan = {
   freezeVision: false,
   dtype: "bfloat16",
   packTokens: 8192,
-  pictures: 0.5,
+  images: 0.5,
   checkpointing: true,
   offload: false,
   critic: false,
@@ -40,7 +41,8 @@ describe("memory by calculation", () => {
     // 36 layers of 8 heads of 128, keys and values, two bytes each.
     const token = 36 * 8 * 128 * 2 * 2;
     expect(of({}).parts.cache).toBe(65 * 8192 * token);
-    expect(of({ contextTokens: 5000 }).parts.cache).toBe(of({}).parts.cache);
+    expect(of({ contextTokens: 6145 }).parts.cache).toBe(of({}).parts.cache);
+    expect(of({ contextTokens: 5000 }).parts.cache).toBe(65 * 6144 * token);
     expect(of({ live: 65 }).parts.cache).toBe(257 * 8192 * token);
     expect(of({ live: 9999, contextTokens: 1024 }).parts.cache).toBe(513 * 1024 * token);
     expect(of({ cacheBytes: 10.5 * 8192 * token }).parts.cache).toBe(11 * 8192 * token);
@@ -72,6 +74,27 @@ describe("memory by calculation", () => {
     expect(of({ reference: true }).parts.reference).toBe(2 * parameters);
     const adapter = of({ lora: 8 }).parts.sampler;
     expect(of({ reference: true, lora: 8 }).parts.reference).toBe(2 * parameters + 2 * adapter);
+  });
+
+  test("a base in 4 or 8 bits keeps tower, embedding, head and norms; 8-bit moments are a quarter, with their scales", () => {
+    const { layers, hidden, queries, keys, inner } = size.text;
+    const matrices = layers * (hidden * 2 * (queries + keys) + 3 * hidden * inner);
+    const adapter = { lora: 32, freezeVision: true } as const;
+    const { weights } = of(adapter).parts;
+    expect(weights - of({ ...adapter, base: "nf4" }).parts.weights).toBeCloseTo((2 - 0.5625) * matrices, 0);
+    expect(weights - of({ ...adapter, base: "int8" }).parts.weights).toBeCloseTo((2 - 1.0625) * matrices, 0);
+    // The sampler shares it.
+    expect(of({ ...adapter, base: "nf4" }).parts.sampler).toBe(of(adapter).parts.sampler);
+    expect(of({ moments: "int8" }).parts.moments / of({}).parts.moments).toBeCloseTo((1 + 4 / 256) / 4, 9);
+    const python = readFileSync("python/saccade_torch/quantized.py", "utf8");
+    expect(python).toContain('BYTES = {"nf4": 0.5 + 4 / BLOCK, "int8": 1 + 4 / BLOCK}');
+  });
+
+  test("every GPU samples, so only the reference is the first one's alone", () => {
+    const { first, others, parts } = of({ gpus: 4, reference: true });
+    expect(first - others).toBe(parts.reference);
+    const apart = of({ gpus: 4, sampler: "apart" });
+    expect(apart.first - apart.others).toBe(apart.parts.sampler);
   });
 
   test("an adapter, checkpointing, fewer tokens, a frozen tower take less; a critic, a reference, older versions take more", () => {

@@ -1,4 +1,4 @@
-/** The PyTorch engine against the embedded one, on the same tiny folder: the same numbers, the same training, the same draws. */
+/** The PyTorch engine against the native one, on the same tiny folder: the same numbers, the same training, the same draws. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -30,7 +30,7 @@ const LOSSES: readonly Exclude<Loss, { name: "custom" | "value" }>[] = [
   { name: "dro", beta: 0.05 },
 ];
 
-describe.runIf(TORCH)("the PyTorch engine equals the embedded one", () => {
+describe.runIf(TORCH)("the PyTorch engine equals the native one", () => {
   const images = tinyImages(6);
   let model: TestModel;
   let untied: TestModel;
@@ -48,8 +48,8 @@ describe.runIf(TORCH)("the PyTorch engine equals the embedded one", () => {
     const near = (array: Float32Array, spread: number) =>
       array.map((value) => value + spread * (random.random() + random.random() - 1));
     data = [];
-    for (let pictures = 0; pictures <= 6; pictures++) {
-      const { datum, sampled } = await episodeWith(sampler, pictures);
+    for (let count = 0; count <= 6; count++) {
+      const { datum, sampled } = await episodeWith(sampler, count);
       const zeros = new Float32Array(sampled.length);
       data.push({
         ...datum,
@@ -72,11 +72,11 @@ describe.runIf(TORCH)("the PyTorch engine equals the embedded one", () => {
   });
 
   /** An episode of three turns that happens to show so many images. */
-  async function episodeWith(sampler: Sampler, pictures: number) {
+  async function episodeWith(sampler: Sampler, count: number) {
     for (let seed = 70; ; seed++) {
-      const options = { turns: 3, temperature: 0.8 + 0.1 * pictures };
+      const options = { turns: 3, temperature: 0.8 + 0.1 * count };
       const played = await playEpisode(sampler, model.config, images, seed, options);
-      if (played.datum.input.images.length === pictures) return played;
+      if (played.datum.input.images.length === count) return played;
     }
   }
 
@@ -116,7 +116,7 @@ describe.runIf(TORCH)("the PyTorch engine equals the embedded one", () => {
       expect(other.step.applied).toBe(step.applied);
       expect(other.step.step).toBe(step.step);
       expect(Math.abs(other.step.gradNorm / step.gradNorm - 1)).toBeLessThan(1e-3);
-      expect(other.report.pictures).toEqual(data.map(({ input }) => input.images.map(({ image }) => image.hash)));
+      expect(other.report.frameHashes).toEqual(data.map(({ input }) => input.images.map(({ image }) => image.hash)));
       for (const [d, output] of report.outputs.entries())
         for (const [at, value] of output.entries())
           expect(Math.abs(other.report.outputs[d]![at]! - value)).toBeLessThan(1e-4 * Math.max(1, i * 10));

@@ -31,6 +31,12 @@ export type WorkerSettings = {
   readonly offload?: boolean | undefined;
   /** Processes on this machine, one for each GPU: the learner's weights lie in pieces over them. */
   readonly processes?: number | undefined;
+  /** How frozen layers under an adapter are kept, for learning and sampling. */
+  readonly base?: "nf4" | "int8" | undefined;
+  /** The optimizer's moments in 8 bits. */
+  readonly moments?: "int8" | undefined;
+  /** Which processes sample: all, or the first alone, where servers do it. */
+  readonly samplers?: "all" | "first" | undefined;
   /** CPU threads. */
   readonly threads?: number | undefined;
 };
@@ -128,7 +134,8 @@ export class LocalWorker implements WorkerSource {
     });
     const lines: string[] = [];
     eachLine(child.stderr, (line) => {
-      if (line.startsWith(LAST_WORDS)) this.#lastWords = line.slice(LAST_WORDS.length);
+      // Of several processes the first to say why is the one that knows.
+      if (line.startsWith(LAST_WORDS)) this.#lastWords ??= line.slice(LAST_WORDS.length);
       lines.push(line);
       if (lines.length > MAX_KEPT_LINES) lines.shift();
     });
@@ -155,7 +162,7 @@ export class LocalWorker implements WorkerSource {
     return new Promise((resolve, reject) => {
       const late = setTimeout(() => {
         child.kill("SIGKILL");
-        reject(new WorkerLost(`The PyTorch worker said nothing for ${START_MS / 1000} s.`));
+        reject(new WorkerLost(`The PyTorch worker did not start within ${START_MS / 1000} s.`));
       }, START_MS);
       child.once("error", (error) => {
         clearTimeout(late);
@@ -241,13 +248,29 @@ function launch({ processes = 1 }: WorkerSettings): string[] {
 }
 
 function flags(settings: WorkerSettings): string[] {
-  const { device, dtype, packTokens, cacheBytes, frameBytes, compile, checkpointing, offload, threads } = settings;
+  const {
+    device,
+    dtype,
+    packTokens,
+    cacheBytes,
+    frameBytes,
+    compile,
+    checkpointing,
+    offload,
+    base,
+    moments,
+    samplers,
+    threads,
+  } = settings;
   const values = {
     device,
     dtype,
     "pack-tokens": packTokens,
     "cache-bytes": cacheBytes,
     "frame-bytes": frameBytes,
+    base,
+    moments,
+    samplers,
     threads,
   };
   return [

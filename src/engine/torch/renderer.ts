@@ -9,7 +9,7 @@ import { imagesOf, type Message } from "../../core/message.ts";
 import type { ModelInput } from "../../core/model-input.ts";
 import type { ChatModel, ChatRenderer } from "../../model/chat.ts";
 import type { DeltaOptions, PromptOptions } from "../../model/renderer.ts";
-import type { Client, Pictures } from "./client.ts";
+import type { Client, Images } from "./client.ts";
 import { type Body, ints } from "./wire.ts";
 
 /** What the worker says of a folder. */
@@ -17,6 +17,7 @@ type About = {
   readonly endOfTurn: number;
   readonly imageToken: number;
   readonly visionIds: readonly number[];
+  readonly verified: boolean;
   readonly maxPositions: number;
   readonly eos: readonly number[];
   readonly temperature?: number;
@@ -27,14 +28,15 @@ type About = {
   readonly pieces: Uint8Array;
 };
 
-export async function workerChat(client: Client, folder: string, pictures: Pictures): Promise<ChatModel> {
+export async function workerChat(client: Client, folder: string, images: Images): Promise<ChatModel> {
   const about = (await client.call("chat", { folder })) as About;
-  const { imageToken, visionIds, maxPositions, eos, temperature, topK, topP } = about;
-  const renderer = new WorkerRenderer(client, folder, pictures, about);
+  const { imageToken, visionIds, verified, maxPositions, eos, temperature, topK, topP } = about;
+  const renderer = new WorkerRenderer(client, folder, images, about);
   return {
     renderer,
     imageToken,
     visionIds,
+    verified,
     maxPositions,
     generation: {
       eos,
@@ -52,16 +54,16 @@ class WorkerRenderer implements ChatRenderer {
   readonly endOfTurn: number;
   readonly #client: Client;
   readonly #folder: string;
-  readonly #pictures: Pictures;
+  readonly #images: Images;
   readonly #special: ReadonlySet<number>;
   readonly #bytes: Uint8Array;
   /** Where the bytes of an id end. */
   readonly #ends: Int32Array;
 
-  constructor(client: Client, folder: string, pictures: Pictures, about: About) {
+  constructor(client: Client, folder: string, images: Images, about: About) {
     this.#client = client;
     this.#folder = folder;
-    this.#pictures = pictures;
+    this.#images = images;
     this.endOfTurn = about.endOfTurn;
     this.#special = new Set(about.special);
     this.#bytes = about.pieces;
@@ -111,11 +113,11 @@ class WorkerRenderer implements ChatRenderer {
       folder: this.#folder,
       kind,
       messages: messages.map(forTemplate),
-      images: shown.map(this.#pictures.keyOf),
+      images: shown.map(this.#images.keyOf),
       variables,
     };
     const inputs = [{ ids: new Int32Array(), images: shown }];
-    const found = await this.#client.call("render", body, { inputs, pictures: this.#pictures });
+    const found = await this.#client.call("render", body, { inputs, images: this.#images });
     const spans = found.spans as readonly (readonly [number, number])[];
     return {
       ids: ints(found.ids),

@@ -5,7 +5,7 @@ import { checkSampling } from "../check-sampling.ts";
 import type { Datum, Sample, SampleContext, Sampler, SamplingParams, Scores, WeightOffer } from "../engine.ts";
 import { EngineError } from "../errors.ts";
 import { checkDatum } from "../losses.ts";
-import type { Client, Pictures } from "./client.ts";
+import type { Client, Images } from "./client.ts";
 import { type Body, datumBody, floats, inputBody, readSample, reviveError } from "./wire.ts";
 
 type Asked = {
@@ -20,7 +20,7 @@ type Asked = {
 export class TorchSampler implements Sampler {
   readonly version: number;
   readonly #client: Client;
-  readonly #pictures: Pictures;
+  readonly #images: Images;
   readonly #id: number;
   readonly #instance: string;
   #asked: Asked[] = [];
@@ -28,11 +28,11 @@ export class TorchSampler implements Sampler {
 
   constructor(
     client: Client,
-    pictures: Pictures,
+    images: Images,
     { id, instance, version }: { readonly id: number; readonly instance: string; readonly version: number },
   ) {
     this.#client = client;
-    this.#pictures = pictures;
+    this.#images = images;
     this.#id = id;
     this.#instance = instance;
     this.version = version;
@@ -42,9 +42,7 @@ export class TorchSampler implements Sampler {
     this.#checkOpen();
     checkSampling(params);
     if (params.grammar !== undefined) {
-      throw new ConfigError(
-        "The PyTorch engine samples without a grammar: use the native engine or vLLM as its sampler.",
-      );
+      throw new ConfigError("The PyTorch engine can't follow a grammar: use the native engine or vLLM as its sampler.");
     }
     if (prompt.ids.length === 0) throw new DataError("A sequence needs at least one id.");
     const { sequence, signal, onToken } = context;
@@ -99,7 +97,7 @@ export class TorchSampler implements Sampler {
       asked: asked.map(({ prompt, params, sequence, onToken }) => ({
         sequence,
         params,
-        input: inputBody(prompt, this.#pictures.keyOf),
+        input: inputBody(prompt, this.#images.keyOf),
         stream: onToken !== undefined,
       })),
     };
@@ -114,8 +112,8 @@ export class TorchSampler implements Sampler {
     this.#checkOpen();
     for (const datum of data) checkDatum(datum);
     const found: Scores[] = [];
-    for (const piece of await this.#client.pieces(data, this.#pictures)) {
-      const body = { sampler: this.#id, data: piece.map((datum) => datumBody(datum, this.#pictures.keyOf)) };
+    for (const piece of await this.#client.pieces(data, this.#images)) {
+      const body = { sampler: this.#id, data: piece.map((datum) => datumBody(datum, this.#images.keyOf)) };
       const { scores } = await this.#client.call("score", body, this.#showing(piece.map(({ input }) => input)));
       found.push(...(scores as Uint8Array[]).map((bytes) => ({ logprobs: floats(bytes) })));
     }
@@ -152,7 +150,7 @@ export class TorchSampler implements Sampler {
   }
 
   #showing(inputs: readonly ModelInput[]) {
-    return { inputs, pictures: this.#pictures, instance: this.#instance };
+    return { inputs, images: this.#images, instance: this.#instance };
   }
 
   #checkOpen(): void {

@@ -243,7 +243,9 @@ class ServingLearner implements Learner {
     if (giver !== undefined) {
       const { offer } = own;
       if (offer === undefined) {
-        throw new ConfigError("This learner gives its weights through files: leave transfer out, or learn with torch.");
+        throw new ConfigError(
+          "This learner publishes its weights as files: leave transfer out, or use the torch learner.",
+        );
       }
       return { kind: "transfer", version, offer: { host: giver, to: offer.bind(own) } };
     }

@@ -85,7 +85,9 @@ export class Fleet {
     const [first] = probes as [Probe];
     const other = probes.find(({ model }) => model !== first.model);
     if (other !== undefined) {
-      throw new EngineError(`The servers serve different models: ${first.model} and ${other.model}. Start them alike.`);
+      throw new EngineError(
+        `The servers serve different models: ${first.model} and ${other.model}. Start them with the same model.`,
+      );
     }
     return { ...first, contextTokens: Math.min(...probes.map(({ contextTokens }) => contextTokens)) };
   }
@@ -191,7 +193,7 @@ export class Fleet {
   }
 
   close(): void {
-    this.#closed.abort(new EngineError("The servers were let go."));
+    this.#closed.abort(new EngineError("The servers were released."));
     for (const { server } of this.#members) server.close();
   }
 
@@ -213,7 +215,7 @@ export class Fleet {
         try {
           if (weights.kind === "reload") await member.server.load(weights.folder, name);
           else if (weights.kind === "transfer") {
-            if (member.server.take === undefined) throw new EngineError("It takes weights from folders only.");
+            if (member.server.take === undefined) throw new EngineError("The server loads weights from folders only.");
             await member.server.take(weights.offer, name);
           } else {
             // An earlier run may have left other weights there.

@@ -54,7 +54,7 @@ export class HttpClient {
   constructor(url: string, { concurrency, key }: { readonly concurrency: number; readonly key?: string }) {
     const parsed = URL.canParse(url) ? new URL(url) : undefined;
     if (parsed === undefined || !/^https?:$/.test(parsed.protocol)) {
-      throw new EngineError(`A server is named by its address, such as http://127.0.0.1:8000; got "${url}".`);
+      throw new EngineError(`Name a server by its address, such as http://127.0.0.1:8000; got "${url}".`);
     }
     this.url = url.replace(/\/+$/, "");
     this.#key = key;
@@ -170,7 +170,7 @@ export function readAnswer<T>(schema: z.ZodType<T>, answer: unknown, url: string
   if (read.success) return read.data;
   const [issue] = read.error.issues;
   throw new EngineError(
-    `${url} answered in a form that is not ${kind}'s: ${issue?.path.join(".")}: ${issue?.message}.`,
+    `${url} answered in another format than ${kind}'s: ${issue?.path.join(".")}: ${issue?.message}.`,
   );
 }
 

@@ -155,7 +155,7 @@ export async function startVllm(options: VllmOptions): Promise<VllmServer> {
   const install = await findVllm(options.python);
   // Somebody else's server on that port would be taken for ours.
   const port = await freePort(host, options.port).catch(() => {
-    throw new EngineError(`Something listens on ${host}:${options.port} already; name another port.`);
+    throw new EngineError(`Another program already listens on ${host}:${options.port}; choose another port.`);
   });
   const { args, env } = serveCommand(install, { ...options, port });
   const child = spawn(install.python, ["-c", SHIM, install.python, ...args], {

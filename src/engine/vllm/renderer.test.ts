@@ -32,7 +32,7 @@ class Server implements RenderServer {
     this.asked += 1;
     const fault = this.fault(this.asked);
     if (fault !== undefined) throw fault;
-    const said = await fromOpenAI(messages, () => Promise.reject(new Error("no pictures here")));
+    const said = await fromOpenAI(messages, () => Promise.reject(new Error("no images here")));
     const continues = { generationPrompt: addGenerationPrompt };
     return { ids: [...chat.renderer.prompt(said, continues).ids], images: [] };
   }

@@ -98,7 +98,7 @@ export class VllmRenderer implements ChatRenderer {
         String(renderer.#afterStub(delta, true).ids) === String(chat.renderer.delta(OBSERVATION, { ended: true }).ids);
       if (!same) {
         throw new EngineError(
-          `${server.url} makes other ids of the same words than the recipe's model folder does. Start it with that model's tokenizer and chat template.`,
+          `${server.url} tokenizes differently from the recipe's model folder. Start it with that model's tokenizer and chat template.`,
         );
       }
     }
@@ -185,7 +185,7 @@ export class VllmRenderer implements ChatRenderer {
       const expected = this.#chat.processor.tokenCount(images[i] as Image);
       if (length !== expected) {
         throw new EngineError(
-          `The server turns an image into ${length} tokens, the model folder into ${expected}. Start the server with the folder's image processor.`,
+          `The server turns an image into ${length} tokens, but the model folder into ${expected}. Start the server with the folder's image processor.`,
         );
       }
     }

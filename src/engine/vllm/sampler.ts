@@ -63,7 +63,7 @@ export class VllmSampler implements Sampler {
       if (answer.finish !== "abort" || left <= 0) break;
       if (params.grammar !== undefined) {
         // A server follows a grammar from its beginning only.
-        throw new EngineError("The server stopped an answer that has a grammar. Ask for it again.");
+        throw new EngineError("The server stopped an answer that follows a grammar. Request it again.");
       }
       ids = [...ids, ...answer.ids];
     }

@@ -65,7 +65,7 @@ const OWN: Sampler = {
 };
 const NO_IMAGES = {} as ImageProcessor;
 
-const picture = (hash: string): PromptImage => ({
+const testImage = (hash: string): PromptImage => ({
   start: 0,
   length: 1,
   image: new Image(1, 1, new Uint8Array(3)),
@@ -175,17 +175,17 @@ describe("a server's bodies", () => {
     });
   });
 
-  test("a picture's pixels are sent once, and again to a server that lost them", async () => {
+  test("an image's pixels are sent once, and again to a server that lost them", async () => {
     const server = await testServer();
     const one = client(server);
-    const images = [picture("p")];
+    const images = [testImage("p")];
     const sent = () =>
       (server.generated.at(-1)!.body.features as { kwargs_data: { image: unknown[] } }).kwargs_data.image[0];
     await one.generate(request("a", { images }));
     expect(sent()).toBeTypeOf("string");
     await one.generate(request("a", { images }));
     expect(sent()).toBeNull();
-    server.pictures.clear();
+    server.images.clear();
     await one.generate(request("a", { images }));
     expect(sent()).toBeTypeOf("string");
   });

@@ -282,14 +282,6 @@ export class VllmServer implements TokenServer {
     await this.#client.control("/wake_up");
   }
 
-  /** The name of the weights that the server reports. */
-  async weightVersion(): Promise<string> {
-    const { weight_version: version } = (await this.#client.http.get("/weight_info", { timeoutMs: PROBE_MS })) as {
-      weight_version: string;
-    };
-    return version;
-  }
-
   close(): void {
     this.#client.http.close();
   }

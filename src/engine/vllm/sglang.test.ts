@@ -110,7 +110,7 @@ test("a request bans what can't be drawn, ends only where it is told to, and lea
   const features = () => {
     throw new Error("pixels are processed over there");
   };
-  const picture = {
+  const testImage = {
     start: 1,
     length: 1,
     image,
@@ -118,7 +118,7 @@ test("a request bans what can't be drawn, ends only where it is told to, and lea
       return features();
     },
   };
-  await client.generate(request({ images: [picture], adapter: "policy-v3" }));
+  await client.generate(request({ images: [testImage], adapter: "policy-v3" }));
   const { body } = asked.at(-1) as (typeof asked)[number];
   expect(body).toMatchObject({
     input_ids: [1, 2, 3],
@@ -143,7 +143,7 @@ test("a request bans what can't be drawn, ends only where it is told to, and lea
 
 test("a prompt that came out with other ids, or without log-probabilities, is refused", async () => {
   answer = (path, body) => (path === "/generate" ? generated({ ...body, input_ids: [1, 2] }) : usual(path, body));
-  await expect(client.generate(request())).rejects.toThrow(/2 ids of a prompt of 3/);
+  await expect(client.generate(request())).rejects.toThrow(/a prompt of 3 ids into 2/);
   answer = () => ({ ...RECORDED, meta_info: { ...RECORDED.meta_info, prompt_tokens: 3 } });
   await expect(client.generate(request())).rejects.toThrow(/log-probabilities/);
 });

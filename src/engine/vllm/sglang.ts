@@ -113,12 +113,12 @@ export class SglangServer implements TokenServer {
     const { output_ids: ids, meta_info: meta } = this.#client.read(generated, answer);
     if (meta.prompt_tokens !== request.ids.length) {
       throw new EngineError(
-        `${this.url} made ${meta.prompt_tokens} ids of a prompt of ${request.ids.length}: it processes images in another way than the model folder, or it tokenized a reply again.`,
+        `${this.url} turned a prompt of ${request.ids.length} ids into ${meta.prompt_tokens}: it processes images differently from the model folder, or it tokenized a reply again.`,
       );
     }
     const content = (meta.output_token_logprobs ?? []).map(entryOf);
     if (content.length !== ids.length || content.some(({ id }, i) => id !== ids[i])) {
-      throw new EngineError(`${this.url} sent ${ids.length} ids and log-probabilities of other ones.`);
+      throw new EngineError(`${this.url} sent ${ids.length} ids, but log-probabilities of other ids.`);
     }
     return {
       ids,

@@ -18,7 +18,7 @@ export class TestServer {
   /** What it calls its weights; a restart forgets it. */
   version = "default";
   /** Hashes of images in its cache. */
-  readonly pictures = new Set<string>();
+  readonly images = new Set<string>();
   #server: Server | undefined;
   #port = 0;
 
@@ -62,7 +62,7 @@ export class TestServer {
   async kill(): Promise<void> {
     const server = this.#server;
     this.version = "default";
-    this.pictures.clear();
+    this.images.clear();
     const closed = new Promise<void>((done) => server?.close(() => done()));
     server?.closeAllConnections();
     await closed;
@@ -85,7 +85,7 @@ export class TestServer {
           },
         };
       case "/pause":
-        this.pictures.clear();
+        this.images.clear();
         return { body: { status: "paused" } };
       case "/update_weight_version":
         this.version = String(body.new_version);
@@ -100,8 +100,8 @@ export class TestServer {
   #generate(body: Parameters<TestServer["sample"]>[0]): NonNullable<Answer> {
     const hashes = body.features?.mm_hashes.image ?? [];
     for (const [i, hash] of hashes.entries()) {
-      if (body.features?.kwargs_data.image[i] !== null) this.pictures.add(hash);
-      else if (!this.pictures.has(hash)) return { status: 500, body: { error: { message: "Internal server error" } } };
+      if (body.features?.kwargs_data.image[i] !== null) this.images.add(hash);
+      else if (!this.images.has(hash)) return { status: 500, body: { error: { message: "Internal server error" } } };
     }
     const whole = this.sample(body);
     return body.stream ? { events: streamOf(whole) } : { body: whole };

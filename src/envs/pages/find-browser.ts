@@ -23,7 +23,7 @@ export function systemBrowser(env: NodeJS.ProcessEnv = process.env): string | un
   const named = env.SACCADE_BROWSER;
   if (named !== undefined && named !== "") {
     if (isProgram(named)) return named;
-    throw new ConfigError(`SACCADE_BROWSER is "${named}", and there is no such program. ${WAYS}`);
+    throw new ConfigError(`SACCADE_BROWSER is "${named}", but there is no such program. ${WAYS}`);
   }
   const onPath = (env.PATH ?? "").split(delimiter).flatMap((folder) => NAMES.map((name) => join(folder, name)));
   return [...onPath, ...PLACES].find(isProgram);
@@ -53,9 +53,6 @@ export type Network = { readonly hosts: readonly string[] } | "open";
 
 const QUIET = [
   "--disable-gpu",
-  // A frame is made when it is asked for, not 60 times a second.
-  "--disable-gpu-vsync",
-  "--disable-frame-rate-limit",
   // What changed is drawn whole: edges that are drawn over themselves come out one shade darker.
   "--disable-partial-raster",
   "--disable-lcd-text",
@@ -84,7 +81,7 @@ export async function launchBrowser(network: Network, heapMb: number): Promise<B
   const chromium = await playwright();
   const own = chromium.executablePath();
   const path = systemBrowser() ?? (existsSync(own) ? own : undefined);
-  if (path === undefined) throw new ConfigError(`There is no browser to draw pages with. ${WAYS}`);
+  if (path === undefined) throw new ConfigError(`Saccade found no browser for web pages. ${WAYS}`);
   // Root has no sandbox to use; everybody else has one unless it is switched off.
   const sandbox = process.env.SACCADE_BROWSER_SANDBOX !== "off" && process.getuid?.() !== 0;
   try {

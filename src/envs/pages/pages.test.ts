@@ -85,6 +85,18 @@ describe("coordinates", () => {
   });
 });
 
+test.each([
+  [{ html: "a", url: "http://127.0.0.1:1" }, /one of html, files and url; got html and url/],
+  [
+    { html: "a", viewport: { y: 50, width: 160, height: 160 }, window: { width: 500, height: 200 } },
+    /160×160 at 0, 50 and the window is 500×200/,
+  ],
+  [{ html: "a", window: { width: 300, height: 240 } }, /320×240 at 0, 0 and the window is 300×240/],
+  [{ html: "a", viewport: { x: -1, width: 160, height: 160 } }, /160×160 at -1, 0: it must lie inside/],
+] as const)("%j is no page", (spec, words) => {
+  expect(() => definePage({ id: "wrong", ...spec })).toThrow(words);
+});
+
 withBrowser("a page as a world", () => {
   test("a seed and its actions decide every frame, in a used tab as in a new one, and after load", async () => {
     const [one, two] = [await pageWorld({ html: DEMO }), await pageWorld({ html: DEMO })];
@@ -141,6 +153,30 @@ withBrowser("a page as a world", () => {
     expect([mark?.element, reward]).toEqual(['button "go"', 0.25]);
   });
 
+  test("a view in the middle of the window shows that part of it, and clicks, marks, plans, texts and facts count from its corner", async () => {
+    const html = `<body style="margin:0"><button style="position:absolute;left:10px;top:5px">above</button>
+      <button id="b" style="position:absolute;left:90px;top:70px;width:40px;height:20px" onclick="done = true">in</button>
+      <script>let done = false; globalThis.world = { goal: () => "Press.", done: () => done, plan: () => [{ click: b }] };</script>`;
+    const window = { width: 200, height: 160 };
+    const view = { x: 60, y: 50, width: 100, height: 80 };
+    const whole = await pageWorld({ html, viewport: window });
+    const part = await pageWorld({ html, viewport: view, window });
+    await whole.reset(1);
+    await part.reset(1);
+    const [all, seen] = [await frame(whole), await frame(part)];
+    expect([seen.width, seen.height]).toEqual([100, 80]);
+    const cut = Array.from({ length: view.height }, (_, y) => {
+      const from = ((y + view.y) * all.width + view.x) * 3;
+      return [...all.data.subarray(from, from + view.width * 3)];
+    });
+    expect([...seen.data]).toEqual(cut.flat());
+    expect(await part.observe("text")).toBe('button "in" at 50 30');
+    expect(await part.solve?.()).toEqual([{ name: "click", payload: [50, 30] }]);
+    expect(await part.facts?.()).toEqual([{ subject: "in", relations: ["50 30"], object: "page" }]);
+    const { mark, reward } = await part.act({ name: "click", payload: [50, 30] });
+    expect([mark?.element, mark?.box, reward]).toEqual(['button "in"', [0.3, 0.25, 0.4, 0.25], 1]);
+  });
+
   test("a page that starts episodes in place is loaded once, is seeded anew, and is loaded again after it was left", async () => {
     const html = `<!doctype html><body style="border-radius:9px;border:2px solid"><script>
       let starts = 0;
@@ -180,7 +216,7 @@ withBrowser("a page as a world", () => {
         await leaving.act({ name: "click", payload: [200, 14] });
       }
     }
-  }, 60_000);
+  });
 
   test("more worlds than tabs share them: whoever lost its tab plays its episode again", async () => {
     const worlds = await Promise.all(
@@ -210,7 +246,7 @@ withBrowser("a page as a world", () => {
     await expect((async () => world.observe("image"))()).rejects.toThrow(/closed/);
     await expect.poll(() => browserPool({ hosts: [] }).tabs, { timeout: 10_000 }).toBe(0);
     expect(await browserPool({ hosts: [] }).processIds()).toEqual([]);
-  }, 60_000);
+  });
 
   test("a browser that is killed costs the episodes that it showed, and the next gets another", async () => {
     const world = await pageWorld({ html: DEMO });
@@ -224,7 +260,7 @@ withBrowser("a page as a world", () => {
     ).rejects.toThrow(EnvError);
     await world.reset(3);
     expect((await frame(world)).hash).toBe(before);
-  }, 60_000);
+  });
 });
 
 withBrowser("a site", () => {
@@ -241,7 +277,7 @@ withBrowser("a site", () => {
     } finally {
       await site.close();
     }
-  }, 60_000);
+  });
 });
 
 withBrowser("a hostile page", () => {
@@ -272,7 +308,7 @@ withBrowser("a hostile page", () => {
       .flatMap((place) => readdirSync(place))
       .filter((name) => name.startsWith("saccade-attack."));
     expect(written).toEqual([]);
-  }, 60_000);
+  });
 
   test("that never stops computing costs its own episode, within its time", async () => {
     const loop = await pageWorld({ html: "<body><script>onclick = () => { for (;;); }</script>", timeoutMs: 4000 });
@@ -283,7 +319,7 @@ withBrowser("a hostile page", () => {
     expect((await other.act({ name: "click", payload: [20, 18] })).valid).toBe(true);
     await loop.reset(0);
     expect((await frame(loop)).width).toBe(320);
-  }, 60_000);
+  });
 
   test("that leaves for nowhere, or eats memory, fails as an episode and not as a run", async () => {
     const gone = await pageWorld({
@@ -301,5 +337,5 @@ withBrowser("a hostile page", () => {
     await expect(greedy.act({ name: "click", payload: [9, 9] })).rejects.toThrow(EnvError);
     await greedy.reset(0);
     expect((await frame(greedy)).width).toBe(320);
-  }, 60_000);
+  });
 });

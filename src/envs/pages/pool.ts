@@ -150,7 +150,7 @@ export class BrowserPool {
       this.#browser ??= this.#launch();
       const browser = await this.#browser;
       const session = await PageSession.make(browser).catch((error: unknown) => {
-        throw new EnvError(`The browser opens no page: ${errorMessage(error).split("\n")[0]}`);
+        throw new EnvError(`The browser can't open a page: ${errorMessage(error).split("\n")[0]}`);
       });
       session.busy = true;
       this.#sessions.add(session);

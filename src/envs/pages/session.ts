@@ -5,10 +5,10 @@
  */
 import type { Browser, BrowserContext, CDPSession, Page, Route } from "playwright-core";
 import { EnvError, errorMessage } from "../../core/errors.ts";
-import { Image } from "../../core/image.ts";
+import type { Image } from "../../core/image.ts";
 import type { Json } from "../../core/json.ts";
 import { decodePng } from "../../images/png.ts";
-import type { Viewport } from "./actions.ts";
+import type { Box, Viewport } from "./actions.ts";
 import { quietScript, seedWords } from "./quiet.ts";
 
 /** What answers a request; null: nobody does, "network": the network, where the world may use it. */
@@ -18,7 +18,8 @@ export type Serve = (url: URL) => Promise<Served>;
 export type Opening = {
   readonly url: string;
   readonly seed: number;
-  readonly view: Viewport;
+  /** The part of the window that is shown. */
+  readonly view: Box;
   readonly window: Viewport;
   readonly theme: "light" | "dark";
   readonly serve: Serve;
@@ -43,7 +44,7 @@ export class PageSession {
   #dead: string | undefined;
   #timeoutMs = 20_000;
   #look = "";
-  #view: Viewport | undefined;
+  #view: Box | undefined;
   #document: string | undefined;
   #requests = 0;
   /** Episodes that were opened here. */
@@ -197,13 +198,14 @@ export class PageSession {
     return (result.value ?? null) as Json;
   }
 
-  /** Lets the page's clock run, and waits for what it asks of the network. */
-  async advance(ms: number): Promise<void> {
-    await this.evaluate(`__saccade.advance(${ms})`);
+  /** Lets the page's clock run, and waits for what it asks of the network. The value of `then` after that, where one is given: a message less than asking for it. */
+  async advance(ms: number, then = "null"): Promise<Json> {
+    let value = await this.evaluate(`__saccade.advance(${ms}).then(() => (${then}))`);
     for (let round = 0; this.#waiting > 0 && round < 50; round++) {
       await this.#within("load", this.#timeoutMs, () => new Promise((done) => setTimeout(done, 20)));
-      if (this.#waiting === 0) await this.evaluate("__saccade.advance(50)");
+      if (this.#waiting === 0) value = await this.evaluate(`__saccade.advance(50).then(() => (${then}))`);
     }
+    return value;
   }
 
   /** Requests that the page has made so far. */
@@ -231,8 +233,7 @@ export class PageSession {
     const { data } = await this.#within("be drawn", this.#timeoutMs, () =>
       this.#cdp.send("Page.captureScreenshot", { format: "png", optimizeForSpeed: true }),
     );
-    const frame = decodePng(Buffer.from(data, "base64"));
-    return this.#view === undefined ? frame : corner(frame, this.#view);
+    return decodePng(Buffer.from(data, "base64"), this.#view);
   }
 
   /** What fails or takes too long ends the tab. */
@@ -278,16 +279,6 @@ function startScript(episode: number): string {
   return `try { if (top === self && sessionStorage.getItem("saccade episode") !== "${episode}") {
     localStorage.clear(); sessionStorage.clear(); window.name = ""; sessionStorage.setItem("saccade episode", "${episode}");
   } } catch {}\n`;
-}
-
-/** What is shown of a window: its upper left corner. */
-function corner(frame: Image, { width, height }: Viewport): Image {
-  if (frame.width <= width && frame.height <= height) return frame;
-  const data = new Uint8Array(width * height * 3);
-  for (let y = 0; y < height; y++) {
-    data.set(frame.data.subarray(y * frame.width * 3, (y * frame.width + width) * 3), y * width * 3);
-  }
-  return new Image(width, height, data);
 }
 
 function lost(why: string): EnvError {

@@ -10,6 +10,9 @@ import type { Action } from "../action.ts";
 import { defineWorld, type OptionsSchema, type WorldDefinition, type WorldInput } from "../define.ts";
 import { type Move, PAGE_ACTIONS, type PageActionName, type Viewport } from "./actions.ts";
 
+/** What the agent sees where a page does not say it. */
+export const DEFAULT_VIEW: NonNullable<PageSpec["viewport"]> = { width: 320, height: 240 };
+
 /** The page, as the functions of its author see it. */
 export interface PageView {
   /** Runs a function, or an expression, in the page; arguments and result are JSON. */
@@ -27,8 +30,8 @@ export type PageSpec = {
   readonly open?: string | ((seed: number) => string);
   /** A site on another machine, which must be allowed. */
   readonly allowNetwork?: boolean;
-  /** What the agent sees, in pixels; 320 by 240 if absent. */
-  readonly viewport?: Viewport;
+  /** What the agent sees, in pixels; 320 by 240 if absent. `x` and `y` say where in the window it begins, if not in the upper left corner. */
+  readonly viewport?: Viewport & { readonly x?: number; readonly y?: number };
   /** The size of the window, where the page lays itself out for more than is shown. */
   readonly window?: Viewport;
   readonly theme?: "light" | "dark" | ((seed: number) => "light" | "dark");
@@ -58,10 +61,17 @@ export const pageOptions = z.strictObject({
     .max(10_000)
     .optional()
     .describe(
-      "Coordinates are cells of a grid of this many columns and rows; without it, pixels. Qwen3-VL wants 1000.",
+      "Coordinates are cells of a grid with this many columns and rows; without it, pixels. Use 1000 for Qwen3-VL.",
     ),
-  actions: z.array(z.enum(PAGE_ACTIONS)).min(1).optional().describe("The actions that are offered."),
-  marks: z.boolean().default(false).describe("Draw numbers on what can be clicked, and offer `click_mark`."),
+  actions: z
+    .array(z.enum(PAGE_ACTIONS))
+    .min(1)
+    .optional()
+    .describe("Actions that the agent may use. By default the actions of the page."),
+  marks: z
+    .boolean()
+    .default(false)
+    .describe("Draw a number on everything that can be clicked, and offer `click_mark`."),
 });
 
 type PageFields = Partial<Omit<WorldDefinition, "kind" | "id" | "create" | "options">> & { readonly id: string };
@@ -123,7 +133,17 @@ export function definePage<S extends OptionsSchema>(input: PageInput<S>): WorldD
 
 function checkSpec(spec: PageSpec, id: unknown): void {
   const sources = (["html", "files", "url"] as const).filter((name) => spec[name] !== undefined);
-  if (sources.length === 1) return;
-  const got = sources.length === 0 ? "none" : sources.join(" and ");
-  throw new ConfigError(`definePage(): "${id}" needs one of html, files and url; got ${got}.`);
+  if (sources.length !== 1) {
+    const got = sources.length === 0 ? "none" : sources.join(" and ");
+    throw new ConfigError(`definePage(): "${id}" needs one of html, files and url; got ${got}.`);
+  }
+  const { viewport = DEFAULT_VIEW, window } = spec;
+  const { x = 0, y = 0, width, height } = viewport;
+  const isInside =
+    x >= 0 && y >= 0 && (window === undefined || (x + width <= window.width && y + height <= window.height));
+  if (isInside) return;
+  const size = window === undefined ? "" : ` and the window is ${window.width}×${window.height}`;
+  throw new ConfigError(
+    `definePage(): the viewport of "${id}" is ${width}×${height} at ${x}, ${y}${size}: it must lie inside the window.`,
+  );
 }

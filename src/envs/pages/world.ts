@@ -9,7 +9,7 @@ import { isJsonObject, type Json } from "../../core/json.ts";
 import { Canvas } from "../../images/canvas.ts";
 import type { Action, ActionSpec } from "../action.ts";
 import { acceptAction } from "../args.ts";
-import type { Mark, Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
+import type { Fact, Mark, Observation, ObservationMode, Outcome, PromptStyle, World } from "../world.ts";
 import {
   actionOf,
   type Box,
@@ -20,13 +20,12 @@ import {
   type Move,
   type PageActionName,
   pageActions,
-  type Viewport,
 } from "./actions.ts";
 import { pressKey, typeText } from "./keyboard.ts";
 import { type BrowserPool, browserPool } from "./pool.ts";
 import { ORIGIN, serveFolder, serveHtml, siteNetwork } from "./serve.ts";
 import type { PageSession, Serve } from "./session.ts";
-import type { PageSpec, PageView } from "./spec.ts";
+import { DEFAULT_VIEW, type PageSpec, type PageView } from "./spec.ts";
 
 export type PageSettings = {
   readonly scale?: number | undefined;
@@ -38,10 +37,14 @@ export type PageSettings = {
 
 type Element = { depth: number; role: string; name: string; acts: boolean; box: Box; states: string[]; value?: string };
 
+/** What a page says of itself, asked with every look at it: score, success, whether it is over, and its instruction. */
+type Judged = [score: number, success: boolean, over: boolean, goal: string];
+const JUDGED =
+  "(() => { const w = globalThis.world; const done = w?.done?.() ?? false; return [w?.score?.() ?? Number(done), done, w?.over?.() ?? done, w?.goal?.() ?? '']; })()";
+
 /** How far the page's clock moves after an action, and for `wait`. */
 const SETTLE_MS = 200;
 const WAIT_MS = 1000;
-const DEFAULT_VIEW: Viewport = { width: 320, height: 240 };
 const DEFAULT_TIMEOUT_MS = 20_000;
 const MARK_COLORS = [
   [200, 30, 90],
@@ -54,12 +57,15 @@ export class PageWorld implements World {
   readonly actions: readonly ActionSpec[];
   readonly #spec: PageSpec;
   readonly #settings: PageSettings;
-  readonly #view: Viewport;
+  /** The part of the window that is shown; coordinates of actions count from its corner. */
+  readonly #view: Box;
   readonly #grid: Grid;
   readonly #pool: BrowserPool;
   readonly #site: Serve | undefined;
   /** Names the document of pages that start episodes in place. */
   readonly #document: string | undefined;
+  /** What a page that judges itself is asked after everything that was done. */
+  readonly #asked: string;
   #seed: number | undefined;
   #played: Action[] = [];
   #score = 0;
@@ -73,7 +79,7 @@ export class PageWorld implements World {
   constructor(spec: PageSpec, settings: PageSettings) {
     this.#spec = spec;
     this.#settings = settings;
-    this.#view = spec.viewport ?? DEFAULT_VIEW;
+    this.#view = { x: 0, y: 0, ...(spec.viewport ?? DEFAULT_VIEW) };
     this.#grid = new Grid(this.#view, settings.scale);
     const names = settings.actions ??
       spec.actions ?? ["click", "double_click", "drag", "scroll", "type", "key", "wait", "stop"];
@@ -81,6 +87,9 @@ export class PageWorld implements World {
       ...pageActions(this.#grid, names, spec.words ?? ["hello", "1"]),
       ...(settings.marks ? [MARK_ACTION] : []),
     ];
+    const { task, reward, success, ended } = spec;
+    const isAsked = task === undefined || [reward, success, ended].every((judge) => judge === undefined);
+    this.#asked = isAsked ? JUDGED : "null";
     const site = spec.url === undefined ? undefined : siteNetwork(spec.url, spec.allowNetwork === true);
     this.#site = site?.serve;
     const source = spec.html === undefined ? `${spec.files} ${spec.open ?? "/"}` : spec.html;
@@ -105,9 +114,9 @@ export class PageWorld implements World {
     }
     const before = this.#score;
     const mark = await this.#with(async (session) => {
-      const done = await this.#perform(session, action);
+      const { mark: done, judged } = await this.#perform(session, action);
       this.#played.push(action);
-      await this.#judge(session);
+      await this.#judge(session, judged);
       return done;
     });
     return { valid: true, reward: this.#score - before, ended: this.#ended, ...(mark && { mark }) };
@@ -136,12 +145,25 @@ export class PageWorld implements World {
   async solve(): Promise<Action[]> {
     if (this.#ended) return [];
     const moves = await this.#with((session) => this.#moves(session));
-    const plan = moves.flatMap((move) => this.#inView(move)).map((move) => actionOf(move, this.#grid, this.#view));
+    const shown = (box: Box) => this.#inView(box);
+    const plan = moves
+      .flatMap((move) => this.#within(moved(move, shown)))
+      .map((move) => actionOf(move, this.#grid, this.#view));
     const possible = plan.findIndex(({ name }) => !this.actions.some((spec) => spec.name === name));
     const kept = possible < 0 ? plan : plan.slice(0, possible);
     // A text takes the rest of a reply.
     const text = kept.findIndex(({ name }) => name === "type");
     return text < 0 ? kept : kept.slice(0, text + 1);
+  }
+
+  /** What can be clicked, by name, each at the coordinate of its middle: `ok` is at `3 4`. */
+  async facts(): Promise<Fact[]> {
+    const sights = await this.#with((session) => this.#sights(session));
+    return sights.map(({ name, box }) => ({
+      subject: name,
+      relations: [this.#grid.aim(box).join(" ")],
+      object: "page",
+    }));
   }
 
   save(): Json {
@@ -199,8 +221,7 @@ export class PageWorld implements World {
     for (const action of played) {
       if (action.name === "stop") this.#ended = true;
       else {
-        await this.#perform(session, action);
-        await this.#judge(session);
+        await this.#judge(session, (await this.#perform(session, action)).judged);
       }
     }
   }
@@ -219,7 +240,7 @@ export class PageWorld implements World {
       url: spec.url ?? new URL(path, ORIGIN).href,
       seed,
       view: this.#view,
-      window: spec.window ?? this.#view,
+      window: spec.window ?? { width: this.#view.x + this.#view.width, height: this.#view.y + this.#view.height },
       theme: typeof spec.theme === "function" ? spec.theme(seed) : (spec.theme ?? "light"),
       serve,
       inPlace: this.#document,
@@ -229,30 +250,29 @@ export class PageWorld implements World {
     if (spec.reset !== undefined) await spec.reset(view, seed);
     else if (spec.url === undefined)
       await session.evaluate(`globalThis.world?.start?.(${seed}, ${JSON.stringify(this.#settings.options)})`);
-    await session.advance(SETTLE_MS);
+    let judged = await session.advance(SETTLE_MS, this.#asked);
     // A page that goes on has all that it shows, unless it asked for more.
-    if (loaded || session.requests > requests) await session.painted();
-    this.#goal = await this.#goalOf(session);
-    await this.#judge(session);
+    if (loaded || session.requests > requests) {
+      await session.painted();
+      judged = await session.evaluate(this.#asked);
+    }
+    this.#goal = await this.#goalOf(session, judged);
+    await this.#judge(session, judged);
     this.#ended = false;
   }
 
-  async #goalOf(session: PageSession): Promise<string> {
+  async #goalOf(session: PageSession, own: Json): Promise<string> {
     const { task } = this.#spec;
     if (typeof task === "string") return task;
-    return task === undefined
-      ? String(await session.evaluate("globalThis.world?.goal?.() ?? ''"))
-      : task(viewOf(session));
+    return task === undefined ? String((own as Judged)[3]) : task(viewOf(session));
   }
 
-  async #judge(session: PageSession): Promise<void> {
+  /** `own`: what the page says of itself (`JUDGED`). */
+  async #judge(session: PageSession, own: Json): Promise<void> {
     const { reward, success, ended } = this.#spec;
     const view = viewOf(session);
     if (reward === undefined && success === undefined && ended === undefined) {
-      const own =
-        "const w = globalThis.world; const done = w?.done?.() ?? false; return [w?.score?.() ?? Number(done), done, w?.over?.() ?? done];";
-      const judged = (await session.evaluate(`(() => {${own}})()`)) as [number, boolean, boolean];
-      [this.#score, this.#success, this.#ended] = judged;
+      [this.#score, this.#success, this.#ended] = own as Judged;
     } else {
       this.#success = (await success?.(view)) ?? false;
       this.#score = (await reward?.(view)) ?? Number(this.#success);
@@ -263,7 +283,7 @@ export class PageWorld implements World {
   }
 
   /** Does it and lets the page react. */
-  async #perform(session: PageSession, { name, payload }: Action): Promise<Mark | undefined> {
+  async #perform(session: PageSession, { name, payload }: Action): Promise<{ mark?: Mark; judged: Json }> {
     this.#frame = undefined;
     const [first, second, third, fourth] = (Array.isArray(payload) ? payload : []).map(Number) as number[];
     const at = this.#grid.pixel(first ?? 0, second ?? 0);
@@ -285,7 +305,8 @@ export class PageWorld implements World {
         const direction = DIRECTIONS[third ?? 1] ?? "down";
         const [dx, dy] = { up: [0, -1], down: [0, 1], left: [-1, 0], right: [1, 0] }[direction] as [number, number];
         const by = `${(dx * this.#view.width) / 2}, ${(dy * this.#view.height) / 2}`;
-        await session.evaluate(`__saccade.scroll(${at.x}, ${at.y}, ${by})`);
+        const { x, y } = this.#inWindow(at);
+        await session.evaluate(`__saccade.scroll(${x}, ${y}, ${by})`);
         mark = { ...this.#place(at), action: "scroll", text: direction };
         break;
       }
@@ -304,37 +325,48 @@ export class PageWorld implements World {
         await session.advance(WAIT_MS);
         break;
     }
-    await session.advance(SETTLE_MS);
-    return mark;
+    return { mark, judged: await session.advance(SETTLE_MS, this.#asked) };
   }
 
-  async #press(session: PageSession, action: "click" | "double_click", at: { x: number; y: number }): Promise<Mark> {
+  async #press(session: PageSession, action: "click" | "double_click", at: Point): Promise<Mark> {
+    const there = this.#inWindow(at);
     // What is hit is asked before the page can react.
-    const hit = session.evaluate(`__saccade.hit(${at.x}, ${at.y})`);
-    const [seen] = await Promise.all([hit, session.pointer("mouseMoved", at)]);
+    const seen = await session.evaluate(`__saccade.hit(${there.x}, ${there.y})`);
     const left = { button: "left", buttons: 1 };
     const clicks = action === "click" ? [1] : [1, 2];
-    const events = clicks.flatMap((clickCount) => [
-      session.pointer("mousePressed", at, { ...left, clickCount }),
-      session.pointer("mouseReleased", at, { button: "left", clickCount }),
+    // Sent together: a move alone would wait for the next frame.
+    await Promise.all([
+      session.pointer("mouseMoved", there),
+      ...clicks.flatMap((clickCount) => [
+        session.pointer("mousePressed", there, { ...left, clickCount }),
+        session.pointer("mouseReleased", there, { button: "left", clickCount }),
+      ]),
     ]);
-    await Promise.all(events);
     return { action, ...this.#place(at), ...this.#hitOf(seen) };
   }
 
-  async #drag(session: PageSession, from: { x: number; y: number }, to: { x: number; y: number }): Promise<Mark> {
-    const hit = (await session.evaluate(`__saccade.hit(${from.x}, ${from.y})`)) as Json;
+  async #drag(session: PageSession, from: Point, to: Point): Promise<Mark> {
+    const [start, end] = [this.#inWindow(from), this.#inWindow(to)];
+    const hit = await session.evaluate(`__saccade.hit(${start.x}, ${start.y})`);
     const held = { button: "left", buttons: 1 };
-    await session.pointer("mouseMoved", from);
-    await session.pointer("mousePressed", from, { ...held, clickCount: 1 });
+    await session.pointer("mouseMoved", start);
+    await session.pointer("mousePressed", start, { ...held, clickCount: 1 });
     for (const part of [0.25, 0.5, 0.75, 1]) {
-      const x = Math.round(from.x + (to.x - from.x) * part);
-      const y = Math.round(from.y + (to.y - from.y) * part);
+      const x = Math.round(start.x + (end.x - start.x) * part);
+      const y = Math.round(start.y + (end.y - start.y) * part);
       await session.pointer("mouseMoved", { x, y }, held);
     }
-    await session.pointer("mouseReleased", to, { button: "left", clickCount: 1 });
+    await session.pointer("mouseReleased", end, { button: "left", clickCount: 1 });
     const { width, height } = this.#view;
     return { action: "drag", ...this.#place(from), to: [to.x / width, to.y / height], ...this.#hitOf(hit) };
+  }
+
+  #inWindow({ x, y }: Point): Point {
+    return { x: x + this.#view.x, y: y + this.#view.y };
+  }
+
+  #inView(box: Box): Box {
+    return { ...box, x: box.x - this.#view.x, y: box.y - this.#view.y };
   }
 
   #place({ x, y }: { x: number; y: number }): { x: number; y: number } {
@@ -343,7 +375,8 @@ export class PageWorld implements World {
 
   #hitOf(seen: Json): Pick<Mark, "element" | "box"> {
     if (!isJsonObject(seen)) return {};
-    const { element, name, box } = seen as { element: string; name: string; box: Box };
+    const { element, name, box: there } = seen as { element: string; name: string; box: Box };
+    const box = this.#inView(there);
     const { width, height } = this.#view;
     return {
       element: name === "" ? element : `${element} "${name}"`,
@@ -353,16 +386,20 @@ export class PageWorld implements World {
 
   async #moves(session: PageSession): Promise<readonly Move[]> {
     if (this.#spec.solve !== undefined) return this.#spec.solve(viewOf(session));
-    // Elements become boxes on the way.
-    const boxes =
-      "const box = (v) => v instanceof Element ? __saccade.box(v) : Array.isArray(v) ? v.map(box) : v && typeof v === 'object' ? Object.fromEntries(Object.entries(v).map(([k, x]) => [k, box(x)])) : v;";
-    return (await session.evaluate(
-      `(() => {${boxes} return box(globalThis.world?.plan?.() ?? []);})()`,
-    )) as unknown as Move[];
+    return (await session.evaluate(withBoxes("globalThis.world?.plan?.() ?? []"))) as unknown as Move[];
+  }
+
+  /** A page that draws what it shows, or makes it of elements without a role, says itself what can be clicked. */
+  async #sights(session: PageSession): Promise<readonly Sight[]> {
+    const own = (await session.evaluate(withBoxes("globalThis.world?.sights?.() ?? null"))) as unknown as
+      | Sight[]
+      | null;
+    if (own !== null) return own.map(({ name, box }) => ({ name, box: this.#inView(box) }));
+    return (await this.#elements(session)).filter(({ acts, name }) => acts && name !== "");
   }
 
   /** A place below or above what is seen is scrolled to first; what follows waits for the next look. */
-  #inView(move: Move): Move[] {
+  #within(move: Move): Move[] {
     const box = "click" in move ? move.click : "double_click" in move ? move.double_click : undefined;
     if (box === undefined) return [move];
     const y = box.y + box.height / 2;
@@ -371,7 +408,12 @@ export class PageWorld implements World {
   }
 
   async #elements(session: PageSession): Promise<Element[]> {
-    return (await session.evaluate("__saccade.tree()")) as unknown as Element[];
+    const all = (await session.evaluate("__saccade.tree()")) as unknown as Element[];
+    return all.map((element) => ({ ...element, box: this.#inView(element.box) })).filter(({ box }) => this.#shows(box));
+  }
+
+  #shows({ x, y, width, height }: Box): boolean {
+    return x + width > 0 && y + height > 0 && x < this.#view.width && y < this.#view.height;
   }
 
   #text(elements: readonly Element[]): string {
@@ -417,6 +459,23 @@ const MARK_ACTION: ActionSpec = {
   weight: 8,
 };
 
+type Point = { readonly x: number; readonly y: number };
+type Sight = { readonly name: string; readonly box: Box };
+
+/** An expression of the page whose elements come back as their boxes. */
+const withBoxes = (expression: string) =>
+  "(() => { const box = (v) => v instanceof Element ? __saccade.box(v) : Array.isArray(v) ? v.map(box) : v && typeof v === 'object' ? Object.fromEntries(Object.entries(v).map(([k, x]) => [k, box(x)])) : v;" +
+  ` return box(${expression}); })()`;
+
+/** A move with its places as `place` gives them. */
+function moved(move: Move, place: (box: Box) => Box): Move {
+  if ("click" in move) return { click: place(move.click) };
+  if ("double_click" in move) return { double_click: place(move.double_click) };
+  if ("drag" in move) return { drag: [place(move.drag[0]), place(move.drag[1])] };
+  if ("scroll" in move && move.at !== undefined) return { ...move, at: place(move.at) };
+  return move;
+}
+
 const middle = ({ x, y, width, height }: Box) => ({ x: Math.round(x + width / 2), y: Math.round(y + height / 2) });
 
 function viewOf(session: PageSession): PageView {
@@ -425,6 +484,6 @@ function viewOf(session: PageSession): PageView {
       const expression = typeof script === "string" ? script : `(${script})(...${JSON.stringify(args)})`;
       return (await session.evaluate(expression)) as R;
     },
-    advance: (ms) => session.advance(ms),
+    advance: async (ms) => void (await session.advance(ms)),
   };
 }

@@ -19,7 +19,7 @@ export const thinkOptions = z.strictObject({
 
 export function makeThink(options: unknown): Protocol {
   const { thinking, tag, ...rest } = readOptions("think", thinkOptions, options);
-  if (tag === "think") throw new ConfigError('Protocol "think": tag can\'t be "think", that is where thoughts go.');
+  if (tag === "think") throw new ConfigError('Protocol "think": tag can\'t be "think", which holds the thoughts.');
   return makeAnswer({
     ...rest,
     name: "think",

@@ -1,15 +1,15 @@
 /**
- * What a description is worth, 1 for all of the truth. It is either so or not: every claim must hold of a thing of its own, so one false claim, or one thing more than there is, makes all of it
- * false. What is so earns the share of the truth that it says; what is not costs what its words would have earned by luck, over states of the very world. So true words never earn
- * less than silence, and words that were chosen without looking earn nothing in the mean, whatever they are and however many.
+ * The reward for a description; 1 for the whole truth. A description is true or false as a whole: every claim must hold for a different thing, so one false claim, or one thing too many, makes
+ * it false. A true description earns the share of the truth that it covers. A false one costs what its words would have earned by luck, averaged over states of the same world. So a true description
+ * never earns less than silence, and a description that was chosen without looking earns nothing on average, however long it is.
  */
 import type { Linked, Located, Placed, Things } from "./view.ts";
 
-/** Whether all that a claim says is so of a thing. */
+/** Whether everything that a claim says holds for a thing. */
 const isSo = (claim: Placed, thing: Placed) =>
   claim.kind === thing.kind && claim.at.every((place, axis) => place === undefined || place === thing.at[axis]);
 
-/** For each claim the thing that it is said of, each of another one, so that as many as can be have one; −1 for none. Augmenting paths. */
+/** For each claim a thing for which it holds (−1: none). No thing is used twice, and as many claims as possible get one, by augmenting paths. */
 export function matchClaims(claims: readonly Placed[], truth: readonly Placed[]): number[] {
   const claimOf = new Map<number, number>();
   const place = (claim: number, tried: Set<number>): boolean =>
@@ -30,7 +30,7 @@ export function matchClaims(claims: readonly Placed[], truth: readonly Placed[])
 export const holds = (claims: readonly Placed[], truth: readonly Placed[]): boolean =>
   claims.length <= truth.length && matchClaims(claims, truth).every((thing) => thing >= 0);
 
-/** How much of the truth claims speak of: axes said of axes there, kind by kind, by what each counts for. */
+/** The share of the truth that claims cover: for each kind, the axes that are stated divided by the axes that exist, averaged by the kinds' weights. */
 export function shareOf(claims: readonly Placed[], truth: readonly Placed[], things: Things): number {
   let [sum, total] = [0, 0];
   for (const [kind, { weight = 1 }] of Object.entries(things)) {
@@ -46,7 +46,7 @@ export function shareOf(claims: readonly Placed[], truth: readonly Placed[], thi
 
 const OFFSETS = [-1, 0, 1];
 
-/** Whether all these cells are so, however they are counted: from 0 or 1, with or without a border around the board. */
+/** Whether all these cells are true, whether they are counted from 0 or 1, with or without a border around the board. */
 export function cellsHold(said: readonly Located[], board: readonly Located[]): boolean {
   const keys = (list: readonly Located[], down = 0, right = 0) =>
     new Set(list.map(({ name, cell: [row, column] }) => `${name} ${row + down} ${column + right}`));
@@ -57,7 +57,7 @@ export function cellsHold(said: readonly Located[], board: readonly Located[]): 
   );
 }
 
-/** Whether all these links are so; undefined where that can't be told: nobody knows, or it is so of one pair of such things and not of another. */
+/** Whether all these links are true; undefined if that can't be decided: the facts don't say, or the link holds for one pair of such things and not for another. */
 export function linksHold(said: readonly Linked[], truth: readonly Linked[]): boolean | undefined {
   const each = said.map((link) => {
     const pairs = truth.filter(
@@ -77,13 +77,13 @@ type Odds = { readonly win: number; readonly loss: number };
 type State = readonly Placed[];
 
 const kindsOf = (truth: State) => [...new Set(truth.map(({ kind }) => kind))];
-/** With numbers in place of names. */
+/** The same things with numbers instead of names. */
 const unnamed = (list: State, kinds: readonly string[]) =>
   list.map((one) => ({ ...one, kind: String(kinds.indexOf(one.kind)) }));
 
 /**
- * States of a world, to tell what words earn by luck. Where the prompt tells the names (`told`), a name is no luck: all states count, with the things of this one in place of theirs. Otherwise
- * "red cube from blue cube: same height", which is so of any two cubes, would pass for a rare truth.
+ * States of a world, to compute what a description earns by luck. If the prompt lists the names (`told`), a correct name is not luck: then all states count, with their things renamed to those of
+ * this state. Otherwise "red cube from blue cube: same height", which holds for any two cubes, would count as a rare truth.
  */
 export class Luck {
   readonly #states: readonly State[];
@@ -99,7 +99,7 @@ export class Luck {
       : things;
   }
 
-  /** What these claims win, a share of the truth where they are so, and lose where they are not, so that over all states both cancel out. */
+  /** What these claims win if they are true (per share of the truth) and lose if they are false. Over all states both cancel out. */
   odds(said: State, truth: State): Odds {
     const claims = this.#told ? unnamed(said, kindsOf(truth)) : said;
     const key = claims
@@ -110,9 +110,9 @@ export class Luck {
     if (known !== undefined) return known;
     const so = this.#states.filter((truth) => holds(claims, truth));
     const shares = so.reduce((sum, truth) => sum + shareOf(claims, truth, this.#things), 0);
-    // Two standard errors more, since the states are a sample.
+    // Plus two standard errors, because the states are a sample.
     const often = Math.min(0.99, (so.length + 2 * Math.sqrt(so.length + 1)) / Math.max(1, this.#states.length));
-    // What is nearly always so wins little, and nothing loses more than all.
+    // Claims that are nearly always true win little; no loss is above 1.
     const win = Math.min(1, (1 - often) / often);
     const odds = { win, loss: (win * (shares / Math.max(1, so.length)) * often) / (1 - often) };
     if (this.#known.size >= MAX_KNOWN) this.#known.clear();
@@ -124,8 +124,8 @@ export class Luck {
 const MAX_KNOWN = 20_000;
 
 /**
- * −1 to 1, and 0 for claiming nothing. With `before`, what was so before the action, claims are a prediction: what was so already foresees nothing. `so` is whether the cells and links that
- * the claims were drawn from are so.
+ * From −1 to 1; 0 without claims. With `before`, the truth before the action, the claims are a prediction, and earn nothing if they held already. `so`: whether the cells and links from which
+ * the claims were made are true.
  */
 export function worthOf(
   claims: readonly Placed[],

@@ -7,7 +7,7 @@ import { parquetReadObjects } from "hyparquet";
 import { expect, test } from "vitest";
 import { loadEvents } from "../events.ts";
 import { openRun } from "../folder.ts";
-import { picture, record, withFolder } from "../test-run.ts";
+import { record, testImage, withFolder } from "../test-run.ts";
 import { Follower, LiveTrackers } from "./follow.ts";
 import { openTrackers } from "./open.ts";
 import { metricTable, toCsv, toParquet } from "./table.ts";
@@ -97,7 +97,7 @@ test("an evaluation brings strips of its episodes and what was said in them", ()
       1,
       episodes,
       (episode) => episode,
-      ({ sibling }) => [picture(sibling)],
+      ({ sibling }) => [testImage(sibling)],
     );
     run.log("eval", 1, { "eval/success": 0.5 }, { data: { rewards: [[0, 3]] } });
     await run.close("finished");

@@ -17,7 +17,7 @@ import { encodePng } from "../../images/png.ts";
 import { type PythonServer, startPython } from "../../train/test-python-server.ts";
 import { loadEvents, readEvents } from "../events.ts";
 import { openRun } from "../folder.ts";
-import { picture, record } from "../test-run.ts";
+import { record, testImage } from "../test-run.ts";
 import { readTrajectories } from "../trajectories.ts";
 import { filmStrip, LiveTrackers } from "./follow.ts";
 import { openTrackers } from "./open.ts";
@@ -121,7 +121,7 @@ test.runIf(python)(
             step,
             episodes,
             (episode) => episode,
-            ({ sibling }) => [picture(sibling)],
+            ({ sibling }) => [testImage(sibling)],
           );
           await sleep(50);
           run.log("eval", step, { "eval/success": step / 40 });

@@ -23,9 +23,9 @@ export function findSampler(journal: Journal, id: string): SamplerRow {
 export function findCheckpoint(journal: Journal, path: string, kinds?: readonly string[]): CheckpointRow {
   const [, run, kind, name] = PATH.exec(path) ?? [];
   if (run === undefined || kind === undefined || name === undefined)
-    throw new HttpError(400, `"${shown(path)}" is no tinker://run/weights/name path.`);
+    throw new HttpError(400, `"${shown(path)}" is not a path such as tinker://run/weights/name.`);
   if (kinds !== undefined && !kinds.includes(kind))
-    throw new HttpError(400, `${shown(path)} is no checkpoint of ${kinds.join(" or ")}.`);
+    throw new HttpError(400, `${shown(path)} is not a checkpoint of ${kinds.join(" or ")}.`);
   const row = journal.one<CheckpointRow>(
     "SELECT * FROM checkpoints WHERE run = ? AND kind = ? AND name = ?",
     ...[run, kind, name],

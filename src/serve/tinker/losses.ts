@@ -27,7 +27,7 @@ const KEYS = new Set(["clip_low_threshold", "clip_high_threshold", "beta"]);
 export function lossOf(name: string, config: LossFnConfig): PolicyLoss {
   const make = Object.hasOwn(LOSSES, name) ? LOSSES[name] : undefined;
   if (make === undefined)
-    throw new DataError(`There is no loss "${name}" here; there are ${Object.keys(LOSSES).join(", ")}.`);
+    throw new DataError(`This server has no loss "${name}". Its losses are ${Object.keys(LOSSES).join(", ")}.`);
   const unknown = Object.keys(config).find((key) => !KEYS.has(key));
   if (unknown !== undefined) throw new DataError(`loss_fn_config has no ${unknown} here.`);
   return make(config);
@@ -62,16 +62,16 @@ export function expandDatum(
   if (targets.shape.length > 2 || targets.shape[0] !== length) {
     throw new DataError(`target_tokens is [${targets.shape}]; the model_input has ${length} positions.`);
   }
-  if (columns > MAX_TARGETS) throw new DataError(`${columns} targets a position are more than ${MAX_TARGETS}.`);
+  if (columns > MAX_TARGETS) throw new DataError(`${columns} targets per position are more than ${MAX_TARGETS}.`);
   if (columns > 0 && loss.name !== "cross-entropy" && loss.name !== "importance-sampling") {
-    throw new DataError(`The loss "${loss.name}" takes one target a position.`);
+    throw new DataError(`The loss "${loss.name}" takes one target per position.`);
   }
   const wide = Math.max(columns, 1);
   const column = (name: string, k: number): Float32Array | undefined => {
     const found = dense.get(name);
     if (found === undefined) return undefined;
     if (found.data.length !== length * wide)
-      throw new DataError(`${name} is [${found.shape}] and should be as target_tokens.`);
+      throw new DataError(`${name} is [${found.shape}] but must have the shape of target_tokens.`);
     return Float32Array.from({ length }, (_, i) => found.data[i * wide + k] as number);
   };
   const need = (name: string, k: number): Float32Array => {

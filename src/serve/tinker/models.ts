@@ -52,12 +52,13 @@ export class Models {
       ...[model, seq],
     );
     if (known !== undefined) {
-      if (known.digest !== digest) throw new HttpError(400, `Operation ${seq} of ${model} was something else before.`);
+      if (known.digest !== digest)
+        throw new HttpError(400, `Operation ${seq} of ${model} was already used for something else.`);
       return accepted(known.request);
     }
     this.#checkRoom();
     if (this.#pendingBytes > 0 && this.#pendingBytes + body.length > MAX_PENDING_BYTES) {
-      throw new HttpError(429, `More than ${MAX_PENDING_BYTES} bytes are waiting to be learned from; send them later.`);
+      throw new HttpError(429, `More than ${MAX_PENDING_BYTES} bytes are waiting for training; send them later.`);
     }
     const request = `${kind}:${randomUUID()}`;
     journal.together(() => {
@@ -110,7 +111,7 @@ export class Models {
     const answer = await this.#futures.retrieve(id, signal);
     if (answer !== undefined) return answer;
     // A sample can be drawn again; what a training operation said long ago is gone.
-    throw new HttpError(id.startsWith("sample:") ? 410 : 404, "There is no such future, or its result is gone.");
+    throw new HttpError(id.startsWith("sample:") ? 410 : 404, "There is no such future, or its result has expired.");
   }
 
   /** Those that fit and have nothing to do leave memory, once everything that was accepted has reached its model. */

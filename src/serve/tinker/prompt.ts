@@ -85,7 +85,7 @@ function outline(
       for (const id of Array.from(chunk.tokens)) {
         if (!(id >= 0 && id < vocabSize) || id === names.imageToken) {
           throw new DataError(
-            `Token ${id} is no text of a vocabulary of ${vocabSize}; images are chunks of their own.`,
+            `Token ${id} is not a text token of a vocabulary of ${vocabSize}; send images as separate chunks.`,
           );
         }
         ids.push(id);

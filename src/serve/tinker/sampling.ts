@@ -67,7 +67,7 @@ function readParams(
   const ids =
     stop?.length === 0 ? [] : [...chat.generation.eos, ...(stop?.filter((one) => typeof one === "number") ?? [])];
   if (words.length > MAX_STOPS)
-    throw new DataError(`At most ${MAX_STOPS} stop strings are looked for, got ${words.length}.`);
+    throw new DataError(`At most ${MAX_STOPS} stop strings are allowed, got ${words.length}.`);
   return {
     maxTokens: most,
     temperature: given.temperature,
@@ -198,7 +198,7 @@ async function scoreTargets(
   const from = (row: number) => (sparse ? (sparse.starts[row] as number) : row * width);
   const most = Math.max(0, ...Array.from({ length: rows }, (_, row) => from(row + 1) - from(row)));
   if (most > MAX_TARGETS)
-    throw new DataError(`target_prompt_logprobs names ${most} ids at a place; ${MAX_TARGETS} are the most.`);
+    throw new DataError(`target_prompt_logprobs names ${most} ids at a position; the limit is ${MAX_TARGETS}.`);
   // The k-th id of every place makes one sequence.
   const datums = Array.from({ length: most }, (_, k): Datum => {
     const targets = Int32Array.from(input.ids, (_, row) => {

@@ -99,11 +99,11 @@ describe.each(versions)("the official SDK %s", (version) => {
   beforeAll(async () => {
     served = await serveTiny({ key: KEY });
     const watched = watchLongSamples(served.engine);
-    const picture = join(served.root, "picture.png");
+    const testImage = join(served.root, "image.png");
     const data = Uint8Array.from({ length: 64 * 64 * 3 }, (_, i) => (i * 13) % 256);
-    await writeFile(picture, encodePng(new Image(64, 64, data)));
+    await writeFile(testImage, encodePng(new Image(64, 64, data)));
     const script = fileURLToPath(new URL("../../../python/tinker_sdk.py", import.meta.url));
-    const { stdout } = await promisify(execFile)(python as string, [script, served.url, picture], {
+    const { stdout } = await promisify(execFile)(python as string, [script, served.url, testImage], {
       env: environment(version),
       maxBuffer: 64 * 1024 * 1024,
     });
@@ -112,16 +112,16 @@ describe.each(versions)("the official SDK %s", (version) => {
   }, 300_000);
   afterAll(() => served?.close());
 
-  test("learns from a picture until the loss falls, and so does full tuning", () => {
+  test("learns from an image until the loss falls, and so does full tuning", () => {
     expect([found.version, found.models]).toEqual([version, ["policy"]]);
     expect(found.supervised.at(-1)!).toBeLessThan(found.supervised[0]! / 2);
     expect(found.full.at(-1)!).toBeLessThan(found.full[0]!);
   });
 
-  test("gets the same log-probabilities from sampler and learner, finite at pictures", () => {
+  test("gets the same log-probabilities from sampler and learner, finite at images", () => {
     const { learner, sampler } = found.scores;
     expect(sampler[0]).toBeNull();
-    // The client's targets are 0 at a picture's places, where the sampler has nothing to say.
+    // The client's targets are 0 at an image's places, where the sampler has nothing to say.
     const places = sampler.flatMap((value, i) => (i > 0 && value !== 0 ? [i] : []));
     expect(places.length).toBeGreaterThan(8);
     expect(places.map((i) => sampler[i])).toEqual(places.map((i) => learner[i - 1]));

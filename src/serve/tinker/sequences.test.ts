@@ -48,7 +48,7 @@ test("the next turn reads what is new, whatever other episodes did in between, a
   }
 });
 
-test("a prompt with another picture at the same place is read from there", async () => {
+test("a prompt with another image at the same place is read from there", async () => {
   const sequences = new Sequences();
   const { imageToken, visionStart, visionEnd } = (await loadChat(join(root, "model"))).ids;
   const shown = (shade: number, ...more: number[]) => ({

@@ -205,7 +205,7 @@ export class Tinker {
     );
     const row = findModel(this.#journal, id);
     if (row.base !== base || row.config !== config || row.rank !== rank)
-      throw new HttpError(400, `${id} was created as something else before.`);
+      throw new HttpError(400, `${id} already exists as something else.`);
     return this.#models.open(id);
   }
 

@@ -10,7 +10,7 @@ import { type Datum, ModelInput, ServiceClient, type TrainingClient } from "../.
 import { startServer } from "../server.ts";
 import { createServable } from "../test-serve.ts";
 
-const picture = encodePng(
+const testImage = encodePng(
   new Image(
     64,
     64,
@@ -20,7 +20,7 @@ const picture = encodePng(
 const [VISION_START, VISION_END] = [291, 292];
 const prompt = new ModelInput([
   { type: "encoded_text", tokens: [40, 41, VISION_START] },
-  { type: "image", data: picture, format: "png", expected_tokens: 4 },
+  { type: "image", data: testImage, format: "png", expected_tokens: 4 },
   { type: "encoded_text", tokens: [VISION_END, 50, 60] },
 ]);
 const answer = [70, 80, 51];
@@ -75,7 +75,7 @@ describe.runIf(TORCH)("over PyTorch", () => {
     return losses;
   }
 
-  test("adapters and all weights learn from a picture, snapshots agree with the learner, and a checkpoint resumes after a restart", async () => {
+  test("adapters and all weights learn from an image, snapshots agree with the learner, and a checkpoint resumes after a restart", async () => {
     const client = await server.service.createLoraTrainingClient("policy", { rank: 4 });
     const other = await server.service.createLoraTrainingClient("policy", { rank: 2 });
     const losses = await learn(client, 8);

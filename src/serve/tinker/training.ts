@@ -203,7 +203,7 @@ export class TrainedModel {
     const { gradNorm, applied } = await this.#learner.step(optimizer);
     if (!applied)
       throw new DataError(
-        "The gradient is not finite, or a batch of it failed, whose own result says why: the step was not applied and the gradient is gone.",
+        "The gradient is not finite, or one of its batches failed (its result says why). The step was not applied, and the gradient was discarded.",
       );
     return { json: { metrics: { grad_norm: gradNorm }, type: "optim_step" } };
   }
@@ -247,7 +247,7 @@ export class TrainedModel {
     // Only requests to save training state can say `overwrite`; the other kinds replace what has their name.
     const isTaken = before !== undefined && (before.expires === null || before.expires > now());
     if (kind === "save_weights" && isTaken && request.overwrite !== true)
-      throw new DataError(`There is a checkpoint ${path} already: choose another name, or save with overwrite=True.`);
+      throw new DataError(`There is already a checkpoint ${path}: choose another name, or save with overwrite=True.`);
     const folder = await this.#write([place, name], position, (to) =>
       kind === "save_weights" ? this.#learner.checkpoint(to) : this.#learner.export(to),
     );

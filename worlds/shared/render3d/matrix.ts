@@ -116,7 +116,7 @@ export type Camera = {
   readonly eye: Vec3;
   /** World to camera: rows are the camera's right, up and backward directions. */
   readonly view: Mat3;
-  /** Half the picture's width and height over the distance: tan of half the angles of view. */
+  /** Half the image's width and height over the distance: tan of half the angles of view. */
   readonly spread: readonly [across: number, up: number];
   readonly near: number;
 };

@@ -1,5 +1,5 @@
 /**
- * The kernels under the embedded engine: about thirty fused operations on row-major float32 arrays. There are three
+ * The kernels under the native engine: about thirty fused operations on row-major float32 arrays. There are three
  * implementations: `compiled` and `wasm` (C++, see native/), and `reference` (TypeScript), which says what the others must compute. One test table compares them.
  *
  * Batch invariance is the point. Every forward kernel computes an output row from that row's inputs alone, in an order that

@@ -42,17 +42,24 @@ export type BuildPlan =
   | { file: string; found: false; compiler: Compiler; sources: string; node: NodeApi }
   | { problem: string };
 
-export function planBuild(force = false): BuildPlan {
+/** Where a build goes, and whether an earlier one is there. Starts no other program. */
+export function earlierBuild(): { file: string; found: boolean; sources: string } | { problem: string } {
   const sources = packageFolder("native");
   if (!sources) return { problem: "the folder native/ with the kernels' sources is missing from this installation" };
-  let file: string;
   try {
-    file = join(cacheFolder(), `kernels-${sourceKey(sources)}.node`);
+    const file = join(cacheFolder(), `kernels-${sourceKey(sources)}.node`);
+    // One that somebody else put there is not loaded but built anew.
+    return { file, found: existsSync(file) && mistrust(file) === undefined, sources };
   } catch (error) {
     return { problem: errorMessage(error) };
   }
-  // One that somebody else put there is not loaded but built anew.
-  if (!force && existsSync(file) && mistrust(file) === undefined) return { file, found: true };
+}
+
+export function planBuild(force = false): BuildPlan {
+  const earlier = earlierBuild();
+  if ("problem" in earlier) return earlier;
+  const { file, found, sources } = earlier;
+  if (found && !force) return { file, found };
   const compiler = findCompiler();
   if (!compiler) return { problem: `no C++ compiler found (looked for ${compilerNames().join(", ")})` };
   const node = nodeApi();

@@ -4,7 +4,7 @@
  */
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 
 export type Compiler = {
   /** As it was named: "g++", $CXX. */
@@ -24,10 +24,18 @@ export function compilerNames(): readonly string[] {
 export function findCompiler(): Compiler | undefined {
   for (const name of compilerNames()) {
     const compiler = parse(name);
+    if (isStandIn(compiler.program)) continue;
     const { status } = spawnSync(compiler.program, [...compiler.first, "--version"], { stdio: "ignore" });
     if (status === 0) return compiler;
   }
   return undefined;
+}
+
+/** A Mac without Apple's tools has programs in /usr/bin that open a window to install them. Starting Saccade must not. */
+function isStandIn(program: string): boolean {
+  if (process.platform !== "darwin") return false;
+  const folder = (process.env.PATH ?? "").split(delimiter).find((folder) => existsSync(join(folder, program)));
+  return folder === "/usr/bin" && spawnSync("xcode-select", ["-p"], { stdio: "ignore" }).status !== 0;
 }
 
 function parse(name: string): Compiler {

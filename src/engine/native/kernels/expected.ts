@@ -4,11 +4,11 @@
  */
 import { ConfigError } from "../../../core/errors.ts";
 import type { Kernels } from "./api.ts";
-import { planBuild } from "./build.ts";
+import { earlierBuild, planBuild } from "./build.ts";
 import { findPrebuilt } from "./prebuilt.ts";
 
-/** Training with WebAssembly kernels takes about so many times as long as with compiled ones (docs/internals/engine.md has the measurement). */
-export const WASM_SLOWDOWN = 3.5;
+/** A run with WebAssembly kernels takes about this many times as long as with compiled ones (docs/internals/engine.md: 2.3 for the quickstart). */
+export const WASM_SLOWDOWN = 2.5;
 
 export type ExpectedKernels = {
   readonly name: Kernels["name"];
@@ -20,11 +20,15 @@ export type ExpectedKernels = {
 export function expectedKernels(): ExpectedKernels {
   const wanted = wantedKernels();
   if (wanted === "wasm" || wanted === "reference") return { name: wanted, why: `SACCADE_KERNELS=${wanted}` };
-  const plan = planBuild();
-  if ("found" in plan && plan.found) return { name: "compiled", why: `compiled on this machine: ${plan.file}` };
+  const earlier = earlierBuild();
+  if ("found" in earlier && earlier.found)
+    return { name: "compiled", why: `compiled on this machine: ${earlier.file}` };
   const prebuilt = findPrebuilt();
   if ("file" in prebuilt) return { name: "compiled", why: `they came with the package: ${prebuilt.file}` };
+  // Looking for a compiler starts programs.
+  const plan = planBuild();
   if ("problem" in plan) return { name: "wasm", why: `${prebuilt.problem}, and ${plan.problem}` };
+  if (plan.found) return { name: "compiled", why: `compiled on this machine: ${plan.file}` };
   const compiler = plan.compiler.name;
   return { name: "compiled", why: `${compiler} compiles them at the first start; ${prebuilt.problem}`, compiler };
 }

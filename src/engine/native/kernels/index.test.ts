@@ -103,7 +103,7 @@ test("a build is found again without a compiler, and a prebuilt one is taken whe
   await chooseKernels((line) => told.push(line));
   const first = await compileKernels();
   if ("problem" in first) return skip(first.problem);
-  expect(told).toEqual([expect.stringMatching(/^compiling the embedded engine's kernels with/)]);
+  expect(told).toEqual([expect.stringMatching(/^compiling the native engine's kernels with/)]);
   expect(existsSync(first.file)).toBe(true);
   expect(readdirSync(cache)).toHaveLength(1);
   vi.stubEnv("PATH", "");
@@ -114,7 +114,40 @@ test("a build is found again without a compiler, and a prebuilt one is taken whe
   vi.doMock("./prebuilt.ts", () => ({ findPrebuilt: () => ({ file }) }));
   vi.resetModules();
   vi.stubEnv("SACCADE_CACHE", join(cache, "empty"));
+  // Nor is one looked for: on a Mac without Apple's tools that opens a window.
+  const started = join(cache, "started");
+  const compiler = join(cache, "compiler");
+  writeFileSync(compiler, `#!/bin/sh\necho >'${started}'\n`, { mode: 0o755 });
+  vi.stubEnv("CXX", compiler);
   const { chooseKernels: chooseAnew, expectedKernels } = await fresh();
   expect(expectedKernels()).toMatchObject({ name: "compiled", why: expect.stringContaining("came with the package") });
   expect((await chooseAnew()).info).toMatchObject({ name: "compiled", compiler: "prebuilt", file });
+  expect(existsSync(started)).toBe(false);
+});
+
+describe.skipIf(process.platform === "win32")("on a Mac", () => {
+  const { platform } = process;
+  beforeEach(() => void Object.defineProperty(process, "platform", { value: "darwin" }));
+  afterEach(() => void Object.defineProperty(process, "platform", { value: platform }));
+
+  test.each([
+    ["without Apple's tools its stand-ins for compilers are not started", 2, undefined],
+    ["with them they are compilers", 0, "c++"],
+  ])("%s", async (_, status, found) => {
+    // Debian's compiler is in the same folder as Apple's.
+    if (!existsSync("/usr/bin/c++")) return;
+    writeFileSync(join(cache, "xcode-select"), `#!/bin/sh\nexit ${status}\n`, { mode: 0o755 });
+    vi.stubEnv("PATH", `${cache}:/usr/bin`);
+    vi.stubEnv("CXX", "");
+    const { findCompiler } = await import("./compiler.ts");
+    expect(findCompiler()?.name).toBe(found);
+  });
+
+  test("a compiler of another folder needs none of that", async () => {
+    writeFileSync(join(cache, "c++"), "#!/bin/sh\n", { mode: 0o755 });
+    vi.stubEnv("PATH", `${cache}:/usr/bin`);
+    vi.stubEnv("CXX", "");
+    const { findCompiler } = await import("./compiler.ts");
+    expect(findCompiler()).toMatchObject({ name: "c++" });
+  });
 });

@@ -1,6 +1,6 @@
 /**
  * Which kernels run: those that were compiled here before, else prebuilt ones of the package, else compiled now if there is a C++ compiler, else
- * WebAssembly, three to four times slower. SACCADE_KERNELS=compiled|wasm|reference decides otherwise. The main thread chooses once
+ * WebAssembly, two to four times slower. SACCADE_KERNELS=compiled|wasm|reference decides otherwise. The main thread chooses once
  * (`chooseKernels`), and its workers load what it chose (`attachKernels`).
  */
 
@@ -10,7 +10,7 @@ import { errorMessage } from "../../../core/errors.ts";
 import { packageFolder } from "../../../core/package-folder.ts";
 import { EngineError } from "../../errors.ts";
 import type { Kernels } from "./api.ts";
-import { COMPILE_SECONDS, carryOut, planBuild } from "./build.ts";
+import { COMPILE_SECONDS, carryOut, earlierBuild, planBuild } from "./build.ts";
 import { loadCompiled } from "./compiled.ts";
 import { wantedKernels } from "./expected.ts";
 import { findPrebuilt } from "./prebuilt.ts";
@@ -80,14 +80,14 @@ async function choose(tell: (line: string) => void, wanted: Kernels["name"] | un
       `SACCADE_KERNELS=compiled, but there are no compiled kernels for this machine. Install g++ or clang++ (or set CXX), or unset the variable.\n${problem}`,
     );
   tell(
-    `running WebAssembly kernels (${problem.split("\n")[0]}). Training takes three to four times as long as with compiled ones. Install g++ or clang++ to make it faster.`,
+    `running WebAssembly kernels (${problem.split("\n")[0]}). Training takes two to four times as long as with compiled ones. Install g++ or clang++ to make it faster.`,
   );
   return wasmChoice(problem);
 }
 
 /** From an earlier build, the package, or the compiler; or why from none of them. */
 async function compiledChoice(tell: (line: string) => void): Promise<KernelChoice | { problem: string }> {
-  let plan = planBuild();
+  const earlier = earlierBuild();
   const problems: string[] = [];
   const attempt = (file: string, compiler: string): KernelChoice | undefined => {
     try {
@@ -97,16 +97,17 @@ async function compiledChoice(tell: (line: string) => void): Promise<KernelChoic
       return undefined;
     }
   };
-  const before = "found" in plan && plan.found ? attempt(plan.file, "cache") : undefined;
+  const isThere = "found" in earlier && earlier.found;
+  const before = isThere ? attempt(earlier.file, "cache") : undefined;
   if (before !== undefined) return before;
   const prebuilt = findPrebuilt();
   const ready = "file" in prebuilt ? attempt(prebuilt.file, "prebuilt") : undefined;
   if (ready !== undefined) return ready;
-  // One that does not load (a disk was full, a library is gone) is made anew.
-  if ("found" in plan && plan.found) plan = planBuild(true);
+  // Only now is a compiler looked for. One that does not load (a disk was full, a library is gone) is made anew.
+  const plan = planBuild(isThere);
   if ("found" in plan && !plan.found)
     tell(
-      `compiling the embedded engine's kernels with ${plan.compiler.name}, once on this machine; about ${COMPILE_SECONDS} seconds`,
+      `compiling the native engine's kernels with ${plan.compiler.name}, once on this machine; about ${COMPILE_SECONDS} seconds`,
     );
   const built = await carryOut(plan);
   if ("problem" in built) return { problem: [built.problem, ...problems].join("\n") };
