@@ -59,13 +59,13 @@ describe.skipIf(!hasBrowser)("an episode on a web page", () => {
       expect(circle.x + circle.width / 2).toBeCloseTo(image.x + x * width, -0.5);
       expect(circle.y + circle.height / 2).toBeCloseTo(top + y * height, -0.5);
       expect(hit.width).toBeGreaterThan(width * box[2] * 0.9);
-      expect(await view.locator(".marks .pointer").count()).toBe(1);
-      expect(await view.locator(".pointed-words").textContent()).toMatch(/^click on \w+/);
+      await expect.poll(() => view.locator(".marks .pointer").count()).toBe(1);
+      await expect.poll(() => view.locator(".pointed-words").textContent()).toMatch(/^click on \w+/);
       await view.goto(viewer.url + page(typed));
       await view.waitForSelector(".pointed-words");
-      expect(await view.locator(".pointed-words").textContent()).toBe(
-        `type ${JSON.stringify(record.turns[typed]?.marks?.[0]?.text)}`,
-      );
+      await expect
+        .poll(() => view.locator(".pointed-words").textContent())
+        .toBe(`type ${JSON.stringify(record.turns[typed]?.marks?.[0]?.text)}`);
     });
   }, 120_000);
 });

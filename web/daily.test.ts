@@ -137,14 +137,14 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
         await page.getByLabel("Search metrics").fill("grad norm");
         await page.waitForURL(/q=grad/);
         await chart(page, "optimizer/grad_norm").waitFor();
-        expect(await text(page, ".charts >> nth=-1")).not.toContain(TITLE);
+        await expect.poll(() => text(page, ".charts >> nth=-1")).not.toContain(TITLE);
       }));
   });
 
   describe("curves", () => {
     test("runs are aligned where reinforcement learning begins", async () => {
       await visit(href(["compare"], { run: ["other", "lake-s0"], metric: "train/success" }), async (page) => {
-        expect(await page.getByLabel("Axis").inputValue()).toBe("rl");
+        await expect.poll(() => page.getByLabel("Axis").inputValue()).toBe("rl");
         const one = chart(page, "train/success");
         await one.hover();
         const [csv] = await Promise.all([
@@ -168,15 +168,15 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
       visit(
         href(["compare"], { run: ["lake-s0", "lake-s1", "lake-s2", "other"], metric: "train/success" }),
         async (page) => {
-          expect(await page.locator(".chart li").count()).toBe(4);
+          await expect.poll(() => page.locator(".chart li").count()).toBe(4);
           await page.getByRole("button", { name: "Seeds as mean" }).click();
           await page.waitForURL(/seeds=mean/);
           await page.waitForFunction(() => document.querySelectorAll(".chart li").length === 2);
-          expect(await page.locator(".chart li span").allInnerTexts()).toEqual(["lake, 3 seeds", "other"]);
+          await expect.poll(() => page.locator(".chart li span").allInnerTexts()).toEqual(["lake, 3 seeds", "other"]);
           const odd = page.locator(".differences tr", { hasText: "optimizer.learningRate" }).locator(".odd");
-          expect(await odd.allInnerTexts()).toEqual(["0.5"]);
+          await expect.poll(() => odd.allInnerTexts()).toEqual(["0.5"]);
           await page.getByRole("button", { name: /in which they agree/ }).click();
-          expect(await text(page, ".differences")).toContain("loss.name");
+          await expect.poll(() => text(page, ".differences")).toContain("loss.name");
         },
       ));
 
@@ -286,7 +286,7 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
         await page.getByLabel("Note").fill("three seeds are enough");
         await page.getByLabel("Tags").focus();
         await page.locator(".run-row .run-note", { hasText: "three seeds" }).waitFor();
-        expect(await text(page, ".run-row >> nth=0")).toContain("lake-s1");
+        await expect.poll(() => text(page, ".run-row >> nth=0")).toContain("lake-s1");
         await page.getByLabel("Search runs").fill("baseline");
         await page.waitForFunction(() => document.querySelectorAll(".run-row").length === 1);
         const kept = JSON.parse(await readFile(join(folder, "runs/lake-s1/notes.json"), "utf8"));
@@ -300,7 +300,7 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
         await page.waitForFunction(() => document.querySelectorAll(".run-row").length === 4);
         await page.getByRole("button", { name: /Archive · 1/ }).click();
         await page.waitForURL(/archived=true/);
-        expect(await page.locator(".run-row th a").allInnerTexts()).toEqual(["lake-s2"]);
+        await expect.poll(() => page.locator(".run-row th a").allInnerTexts()).toEqual(["lake-s2"]);
         // Its notes are still open.
         await page.getByRole("button", { name: "Unarchive" }).click();
         await page.waitForFunction(() => document.querySelectorAll(".run-row").length === 0);
@@ -311,7 +311,7 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
       await visit(href([]), async (page) => {
         await page.getByRole("button", { name: "More of doomed" }).click();
         await page.getByRole("button", { name: "Delete…" }).click();
-        expect(await text(page, "dialog[open]")).toMatch(/Delete doomed\?.*can't be undone/);
+        await expect.poll(() => text(page, "dialog[open]")).toMatch(/Delete doomed\?.*can't be undone/);
         await page.getByRole("button", { name: "Cancel" }).click();
         expect(await readdir(join(folder, "runs"))).toContain("doomed");
         await page.getByRole("button", { name: "Delete…" }).click();
@@ -438,10 +438,10 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
         await expect
           .poll(async () => (await source.trajectories("lake-s0", { label: "odd" })).rows[0]?.comment)
           .toBe("turned back twice");
-        expect(await text(page, ".copy-list")).toContain(`--seed ${rows[0]!.seed}`);
+        await expect.poll(() => text(page, ".copy-list")).toContain(`--seed ${rows[0]!.seed}`);
       });
       await visit(href(["run", "lake-s0", "episodes"], { label: "odd" }), async (page) => {
-        expect(await page.locator(".episode-row").count()).toBe(1);
+        await expect.poll(() => page.locator(".episode-row").count()).toBe(1);
       });
     });
 
@@ -450,7 +450,7 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
         const boxes = page.locator(".pick-row > input");
         await boxes.nth(0).check();
         await boxes.nth(1).check();
-        expect(await text(page, ".chosen-bar")).toContain("2 episodes chosen");
+        await expect.poll(() => text(page, ".chosen-bar")).toContain("2 episodes chosen");
         const [demos] = await Promise.all([
           page.waitForEvent("download"),
           page.getByRole("button", { name: "As demonstrations" }).click(),
@@ -493,7 +493,7 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
       await visit(
         link,
         async (page) => {
-          expect(await text(page, ".seeds [aria-pressed=true]")).toContain(`seed ${seed}`);
+          await expect.poll(() => text(page, ".seeds [aria-pressed=true]")).toContain(`seed ${seed}`);
           await expect.poll(() => inView(page)).toBe(true);
           // From the last, the next one is the first.
           await page.keyboard.press("ArrowDown");
@@ -508,12 +508,12 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
       const { rows } = await source.trajectories("lake-s0", { split: "train" });
       const row = rows.find(({ hasTokens }) => hasTokens)!;
       await visit(href(["run", "lake-s0", "tokens", row.key]), async (page) => {
-        expect(await page.locator(".token-text").getAttribute("class")).toContain("by-surprise");
-        expect(await text(page, ".token-legend")).toMatch(/how unlikely.*3 nats or more/);
+        await expect.poll(() => page.locator(".token-text").getAttribute("class")).toContain("by-surprise");
+        await expect.poll(() => text(page, ".token-legend")).toMatch(/how unlikely.*3 nats or more/);
         // It is on the screen, wherever the most surprising token is.
         const box = await page.locator(".token-legend").boundingBox();
         expect(box?.y).toBeGreaterThan(0);
-        expect(await page.evaluate(() => scrollY)).toBe(0);
+        await expect.poll(() => page.evaluate(() => scrollY)).toBe(0);
       });
     });
   });

@@ -68,7 +68,7 @@ describe.skipIf(!hasBrowser)("in Chromium", () => {
     const [success] = await page.locator("tbody tr").first().locator("td").nth(3).allTextContents();
     expect(Number(success)).toBeGreaterThanOrEqual(0);
     const threads = (await page.locator(".lab-status").textContent()) ?? "";
-    expect(await page.locator(".alarm").count()).toBe(0);
+    await expect.poll(() => page.locator(".alarm").count()).toBe(0);
     // All learning is in workers. Time on the clock would count what other programs took.
     const tasks = await thread.tasks(false);
     expect(tasks.length).toBeGreaterThan(0);

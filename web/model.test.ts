@@ -108,7 +108,7 @@ describe.skipIf(!hasBrowser)("a model at the board", { timeout: 300_000 }, () =>
         expect(sum).toBeGreaterThan(99);
         expect(sum).toBeLessThan(101);
         // Greedy: its move is the likeliest, and the list begins with it.
-        expect(await page.locator(".likely tr").first().getAttribute("class")).toBe("its-move");
+        await expect.poll(() => page.locator(".likely tr").first().getAttribute("class")).toBe("its-move");
         await press(page, "Where it looks");
         await page.waitForSelector(".look-map i");
         const strengths = await page
@@ -122,8 +122,8 @@ describe.skipIf(!hasBrowser)("a model at the board", { timeout: 300_000 }, () =>
         await press(page, "Model moves");
         await page.waitForSelector(".history li >> nth=0");
         // What it said it would do is what it did.
-        expect(await text(page, ".history li")).toContain(would);
-        expect(await text(page, ".history li small")).toContain(name);
+        await expect.poll(() => text(page, ".history li")).toContain(would);
+        await expect.poll(() => text(page, ".history li small")).toContain(name);
         await page.keyboard.press("ArrowDown");
         await expect.poll(() => played(page)).toBe(2);
         await page.waitForSelector(".likely, .verdict");
@@ -151,7 +151,7 @@ describe.skipIf(!hasBrowser)("a model at the board", { timeout: 300_000 }, () =>
       await press(page, "Start");
       await expect.poll(size).toBe(4 * OPTIONS.cellSize);
       expect(before).not.toBe(4 * OPTIONS.cellSize);
-      expect(await text(page, ".controls")).toContain(`turn 0 of ${OPTIONS.maxTurns}`);
+      await expect.poll(() => text(page, ".controls")).toContain(`turn 0 of ${OPTIONS.maxTurns}`);
     }));
 
   /** Runs what a button copies, as a shell reads it. */
@@ -180,12 +180,14 @@ describe.skipIf(!hasBrowser)("a model at the board", { timeout: 300_000 }, () =>
 
   test("that is hosted sees what the player sees, moves, is taken over and handed back, and is saved", () =>
     visit(href(["play"], { env: "frozen_lake", seed: 3, model: `hosted:${hosted}` }), async (page) => {
-      expect(await text(page, ".model-bar")).toContain("What a hosted model will say is known when it moves.");
-      expect(await page.locator(".likely").count()).toBe(0);
+      await expect
+        .poll(() => text(page, ".model-bar"))
+        .toContain("What a hosted model will say is known when it moves.");
+      await expect.poll(() => page.locator(".likely").count()).toBe(0);
       const asked = server.asked.length;
       await press(page, "Model moves");
       await expect.poll(() => played(page)).toBe(1);
-      expect(await text(page, ".history li")).toMatch(/right.*test-model/);
+      await expect.poll(() => text(page, ".history li")).toMatch(/right.*test-model/);
       const env = await makeEnv("frozen_lake");
       const [first] = (await env.reset(3)).flatMap(imagesOf);
       expect(decodePng(server.asked[asked]?.turns[0]?.images[0] as Buffer).hash).toBe(first?.hash);
@@ -210,11 +212,11 @@ describe.skipIf(!hasBrowser)("a model at the board", { timeout: 300_000 }, () =>
         server.script = () => ({ status: 401, message: "no such key", code: "invalid_api_key" });
         await press(page, "Let it play");
         await page.locator(".alarm").waitFor();
-        expect(await text(page, ".alarm")).toMatch(/no such key|401/);
+        await expect.poll(() => text(page, ".alarm")).toMatch(/no such key|401/);
         await expect.poll(() => page.getByRole("button", { name: "Take over" }).count()).toBe(0);
         await page.keyboard.press("ArrowUp");
         await expect.poll(() => played(page)).toBe(1);
-        expect(await page.locator(".alarm").count()).toBe(0);
+        await expect.poll(() => page.locator(".alarm").count()).toBe(0);
       },
     );
     // The browser's own line about the answer to that one move.

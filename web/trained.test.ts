@@ -64,7 +64,7 @@ describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 },
   test("is followed while it learns, to its end", () =>
     visit(href(["run", RUN]), async (page) => {
       await page.waitForFunction(() => document.querySelector(".run-name")?.textContent?.includes("step 3"));
-      expect(await text(page, ".run-name")).toContain("running");
+      await expect.poll(() => text(page, ".run-name")).toContain("running");
       goOn();
       await training;
       await page.waitForFunction((last) => {
@@ -75,19 +75,21 @@ describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 },
 
   test("stands in the list with its success between floor and ceiling", () =>
     visit(href([]), async (page) => {
-      expect(await text(page, ".run-row")).toMatch(/trained-here.*finished.*floor \d+ %, random \d+ %, ceiling 100 %/);
+      await expect
+        .poll(() => text(page, ".run-row"))
+        .toMatch(/trained-here.*finished.*floor \d+ %, random \d+ %, ceiling 100 %/);
     }));
 
   test("shows the frame the model got and the one that was drawn, and marks the action in the reply", async () => {
     const row = (await trained()).find(({ parseFailures }) => parseFailures === 0);
     await visit(href(["run", RUN, "episode", row?.key ?? "", 0]), async (page) => {
       const size = () => page.locator(".frame.large").evaluate((image) => (image as HTMLImageElement).naturalWidth);
-      expect(await size()).toBe(32);
-      expect(await text(page, ".shot mark")).toBe(await text(page, ".shot .chip.action"));
+      await expect.poll(size).toBe(32);
+      await expect.poll(() => text(page, ".shot mark")).toBe(await text(page, ".shot .chip.action"));
       await page.keyboard.press("f");
       await page.waitForURL(/frames=env/);
       await settled(page);
-      expect(await size()).toBe(40);
+      await expect.poll(size).toBe(40);
     });
   });
 
@@ -96,22 +98,22 @@ describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 },
     const clipped = records.find(({ record }) => record.tokens?.some((sequence) => sequence.clipped?.length));
     const at = clipped?.record.tokens?.[0]?.clipped?.[0];
     await visit(href(["run", RUN, "tokens", clipped?.row.key ?? ""], { at: at ?? 0 }), async (page) => {
-      expect(await text(page, ".spelled")).toMatch(/kindsampled.*clippedyes/);
+      await expect.poll(() => text(page, ".spelled")).toMatch(/kindsampled.*clippedyes/);
     });
   });
 
   test("shows siblings, evaluations over time, what it sees by turn, and where its time went", async () => {
     const [row] = await trained();
     await visit(href(["run", RUN, "group", row?.key ?? ""]), async (page) => {
-      expect(await page.locator(".sibling-head").count()).toBeGreaterThan(1);
+      await expect.poll(() => page.locator(".sibling-head").count()).toBeGreaterThan(1);
     });
     await visit(href(["run", RUN, "learn"], { pin: "signals 1000000000 1" }), async (page) => {
-      expect(await page.locator(".film strong").allInnerTexts()).toEqual(["step 0", "step 5", "step 10"]);
+      await expect.poll(() => page.locator(".film strong").allInnerTexts()).toEqual(["step 0", "step 5", "step 10"]);
     });
     await visit(href(["run", RUN, "sight"]), async (page) => {
-      expect(await text(page, ".verdict")).toContain("all the same");
-      expect(await page.locator(".heat tbody tr").count()).toBe(3);
-      expect(await text(page, ".list-head")).toContain("looked past the image");
+      await expect.poll(() => text(page, ".verdict")).toContain("all the same");
+      await expect.poll(() => page.locator(".heat tbody tr").count()).toBe(3);
+      await expect.poll(() => text(page, ".list-head")).toContain("looked past the image");
     });
     await visit(href(["run", RUN, "timeline"]), async (page) => {
       const lanes = await page.locator(".lane-name").allInnerTexts();
@@ -128,7 +130,7 @@ describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 },
     page.on("request", (request) => /^(file|data|blob):/.test(request.url()) || asked.push(request.url()));
     await page.goto(pathToFileURL(out).href + href(["run", RUN, "sight"]));
     await settled(page);
-    expect(await text(page, ".verdict")).toContain("all the same");
+    await expect.poll(() => text(page, ".verdict")).toContain("all the same");
     expect(asked).toEqual([]);
     await context.close();
   });
