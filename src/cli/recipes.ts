@@ -82,7 +82,9 @@ async function inWords(recipe: Recipe): Promise<string[]> {
   const from = warmStart?.files.length
     ? list(warmStart.files)
     : `${count(warmStart?.episodes ?? 0)} episodes of the oracle`;
-  const noise = warmStart?.noise ? `, in which ${Math.round(100 * warmStart.noise)} % of the actions are random,` : "";
+  const noise = warmStart?.noise
+    ? `, in which ${Math.round(100 * warmStart.noise)} % of the actions are random${warmStart.noiseAfter > 0 ? ` after the first ${Math.round(100 * warmStart.noiseAfter)} % of the episodes` : ""},`
+    : "";
   const filters = recipe.filters.map((filter) => filter.name);
   return [
     `${name}: ${teaches || "no description"}.`,

@@ -5,9 +5,10 @@
 import { sum } from "../core/numbers.ts";
 import { envKey } from "../envs/sources.ts";
 import type { PlannedEpisode } from "./data.ts";
-import type { Demos } from "./demo-player.ts";
+import type { DemoEpisode, Demos } from "./demo-player.ts";
 import type { Imitated } from "./taught-decisions.ts";
 
+type CachedEpisode = PlannedEpisode & DemoEpisode;
 type Kept = { readonly sequences: Promise<readonly Imitated[]>; left: number; bytes: number };
 
 /** Of the frames of all that is kept. */
@@ -29,7 +30,7 @@ export class DemoCache {
     return this.#kept.size;
   }
 
-  async play(episodes: readonly PlannedEpisode[]): Promise<Imitated[]> {
+  async play(episodes: readonly CachedEpisode[]): Promise<Imitated[]> {
     const kept = episodes.map((episode) => this.#take(episode));
     const fresh = episodes.filter((_, i) => kept[i] === undefined);
     const playing = fresh.length === 0 ? Promise.resolve([]) : this.#demos.play(fresh);
@@ -45,7 +46,7 @@ export class DemoCache {
     });
     const all: Imitated[] = [];
     for (const [i, sequences] of played.entries()) {
-      const { label } = episodes[i] as PlannedEpisode;
+      const { label } = episodes[i] as CachedEpisode;
       for (const { at: _, ...one } of await sequences) all.push({ ...one, label });
     }
     return all;
@@ -57,7 +58,7 @@ export class DemoCache {
     return this.#demos.close();
   }
 
-  #take(episode: PlannedEpisode): Promise<readonly Imitated[]> | undefined {
+  #take(episode: CachedEpisode): Promise<readonly Imitated[]> | undefined {
     const key = keyOf(episode);
     const kept = episode.uses === undefined ? undefined : this.#kept.get(key);
     if (kept === undefined) return undefined;
@@ -87,7 +88,8 @@ export class DemoCache {
   }
 }
 
-const keyOf = ({ env, seed }: PlannedEpisode) => `${envKey({ env: env.id, options: env.options ?? {} })} ${seed}`;
+const keyOf = ({ env, seed, clean = false }: CachedEpisode) =>
+  `${envKey({ env: env.id, options: env.options ?? {} })} ${seed} ${clean}`;
 
 function frameBytes(sequences: readonly Imitated[]): number {
   const images = new Set(sequences.flatMap(({ sequence }) => sequence.images.map(({ image }) => image)));

@@ -12,7 +12,12 @@ import { type SequenceLayout, sequencesOf } from "./sft.ts";
 import { type Imitated, type TaughtDecision, taughtDecision } from "./taught-decisions.ts";
 
 export type DemoStyle = { readonly noise: Noise; readonly layout: SequenceLayout };
-export type DemoEpisode = { readonly env: EnvSpec; readonly seed: number };
+export type DemoEpisode = {
+  readonly env: EnvSpec;
+  readonly seed: number;
+  /** The style's noise is left out. */
+  readonly clean?: boolean;
+};
 
 /** Who plays batches: the main thread, or threads of their own. The same episodes give the same sequences. */
 export interface Demos {
@@ -54,16 +59,17 @@ export class DemoPlayer implements Demos {
     return played.flat();
   }
 
-  async #playOne({ env, seed }: DemoEpisode, at: number): Promise<Imitated[]> {
+  async #playOne({ env, seed, clean = false }: DemoEpisode, at: number): Promise<Imitated[]> {
     const world = await this.#worldOf(env);
-    const { layout, noise } = this.#style;
+    const { layout } = this.#style;
+    const noise = clean ? { ...this.#style.noise, probability: 0 } : this.#style.noise;
     if (world.driver !== undefined) {
       const { contextTokens = this.#model.maxPositions } = layout;
       const options = { contextTokens, noise: noise.probability };
       const driven = imitatedOf(await demonstrate(env.id, world, seed, this.#model, options));
       return driven.map((one) => ({ ...one, at }));
     }
-    const { demo, decisions } = await this.#playTaught(env.id, world, seed, at < WATCHED);
+    const { demo, decisions } = await this.#playTaught(env.id, world, seed, noise, at < WATCHED);
     const sequences = await sequencesOf(demo, this.#model, layout);
     return imitatedOf(sequences, decisions).map((one) => ({ ...one, at }));
   }
@@ -75,11 +81,11 @@ export class DemoPlayer implements Demos {
   }
 
   /** A demonstration and, when it is watched, the decisions in it that are the oracle's. */
-  async #playTaught(name: string, env: Env, seed: number, watched: boolean) {
+  async #playTaught(name: string, env: Env, seed: number, noise: Noise, watched: boolean) {
     const decisions: TaughtDecision[] = [];
     let turn = 0;
     if (env instanceof WorldEnv) env.seesEnd = false;
-    const demo = await playDemo(name, env, seed, undefined, this.#style.noise, async (taught, agreed) => {
+    const demo = await playDemo(name, env, seed, undefined, noise, async (taught, agreed) => {
       const looked = watched && agreed && env instanceof WorldEnv;
       const decision = looked ? await taughtDecision(env, taught, turn) : undefined;
       if (decision !== undefined) decisions.push(decision);

@@ -49,6 +49,8 @@ export type RecipeInput = {
         episodes?: number | undefined;
         /** Probability of playing a random action instead of the oracle's. Number, 0 to 1. Default: `0`. */
         noise?: number | undefined;
+        /** Share of the episodes that the oracle plays without noise, before the noise begins. Number, 0 to 1. Default: `0`. */
+        noiseAfter?: number | undefined;
         /** What a noisy turn teaches: the action that was `played`, the `oracle`'s, or `agreed`: the played action, only where it is also the oracle's. Default: `"played"`. */
         labels?: "played" | "oracle" | "agreed" | undefined;
         /** Sources to play. By default the recipe's `envs`. */

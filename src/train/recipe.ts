@@ -114,6 +114,12 @@ const sft = z.strictObject({
     .max(1)
     .default(0)
     .describe("Probability of playing a random action instead of the oracle's."),
+  noiseAfter: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0)
+    .describe("Share of the episodes that the oracle plays without noise, before the noise begins."),
   labels: z
     .enum(LABELS)
     .default("played")

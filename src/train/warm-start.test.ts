@@ -80,6 +80,18 @@ test("a mixture is imitated in the proportions of its weights, as it is played",
   expect(short).toBeLessThan(57);
 });
 
+test("noise begins after its share of the episodes; before, the oracle plays", async () => {
+  const changes = { envs: [signalsEnv(3)] };
+  const taught = async (more: object) =>
+    (await batches({ ...changes, warmStart: { episodes: 8, batch: 4, optimizer, ...more } })).map((batch) =>
+      batch.map(({ targets }) => [...targets]),
+    );
+  const [clean, noisy] = [await taught({}), await taught({ noise: 1 })];
+  expect(noisy[0]).not.toEqual(clean[0]);
+  expect(noisy[1]).not.toEqual(clean[1]);
+  expect(await taught({ noise: 1, noiseAfter: 0.5 })).toEqual([clean[0], noisy[1]]);
+});
+
 test("different worlds play at once, and their demonstrations come in the order that was asked for", async () => {
   shareModule("saccade", { ...core, ...images, ...envs });
   const root = await mkdtemp(join(tmpdir(), "saccade-at-once-"));

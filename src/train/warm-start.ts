@@ -203,6 +203,8 @@ async function sourceOf({ recipe, plan, model, folder, data, weights }: WarmStar
   const threads = (await speaksQwen(folder)) ? plan.threads : 0;
   const player = threads > 0 ? new DemoThreads(threads, { folder, style }) : new DemoPlayer(model, style);
   const demos = new DemoCache(player);
+  const noisyFrom = plan.noiseAfter * plan.episodes;
+  const episode = (i: number) => ({ ...order.at(i), ...(i < noisyFrom && { clean: true }) });
   return {
     count: plan.episodes,
     ahead: threads,
@@ -210,7 +212,7 @@ async function sourceOf({ recipe, plan, model, folder, data, weights }: WarmStar
       // Batches are asked for ahead, so the newest block may not be over yet; the one before it is.
       if (index > 0 && index % every === 0) weights?.decide(index * plan.batch, index / every - 1);
       const count = Math.min(plan.batch, plan.episodes - index * plan.batch);
-      return demos.play(Array.from({ length: count }, (_, i) => order.at(index * plan.batch + i)));
+      return demos.play(Array.from({ length: count }, (_, i) => episode(index * plan.batch + i)));
     },
     close: () => demos.close(),
   };
