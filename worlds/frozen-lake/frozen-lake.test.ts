@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { ConfigError, EnvError, type Image, type Json } from "../../src/core/index.ts";
+import { ConfigError, EnvError, type Image, type Json, NumpyRandom } from "../../src/core/index.ts";
 import { act } from "../../src/envs/index.ts";
 import { type FrozenLake, frozenLake } from "./frozen-lake.ts";
 
@@ -270,6 +270,8 @@ test.each<[string, Json]>([
   ["player", { desc: ["SF", "FG"] }],
   ["random", { desc: ["SF", "FG"], player: [0, 0] }],
   ["random", { desc: ["SF", "FG"], player: [0, 0], random: 7 }],
+  ["moved", { desc: ["SF", "FG"], player: [0, 0], random: new NumpyRandom(0).save(), moved: "yes" }],
+  ["moved", { desc: ["SF", "FG"], player: [0, 0], random: new NumpyRandom(0).save(), moved: null }],
 ])("loading a state with a wrong %s is refused by name and changes nothing", (field, state) => {
   const world = make({ slippery: true });
   const before = world.save();

@@ -317,6 +317,7 @@ export class FrozenLake implements World {
     if (!isIndex(row, board.rows) || !isIndex(column, board.columns)) {
       throw new EnvError("player must be the [row, column] of a cell of desc.");
     }
+    if (typeof moved !== "boolean") throw new EnvError("moved must be true or false.");
     // Without slips nothing is drawn any more, so a board and a player are an episode.
     const generator = new NumpyRandom(0);
     if (random !== undefined || this.#slips) {
@@ -329,7 +330,7 @@ export class FrozenLake implements World {
     this.#random = generator;
     this.#board = board;
     this.#player = row * board.columns + column;
-    this.#begin(moved === true);
+    this.#begin(moved);
     if (this.#options.window !== undefined) for (const cell of seen) this.#seen.add(cell as number);
   }
 }
