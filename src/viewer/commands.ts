@@ -48,7 +48,12 @@ export function episodeCommand(
 
 function recipeWords(name: string, config: JsonObject): { words: string; note?: string } {
   const shipped = shippedRecipeWords(name, config);
-  if (shipped !== undefined) return { words: shipped.words };
+  if (shipped !== undefined) {
+    const { words, left } = shipped;
+    return left.length === 0
+      ? { words }
+      : { words, note: `The command does not give ${left.join(", ")} as the run had it.` };
+  }
   return { words: shellWord(`./${name}.ts`), note: `The recipe "${name}" is a file of yours: put its path here.` };
 }
 
