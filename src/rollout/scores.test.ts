@@ -138,8 +138,11 @@ describe("The metrics of an evaluation", () => {
       "eval/failed/b": 100,
       "eval/floor_failed": 60,
       "eval/ceiling_failed": 60,
+      "eval/ceiling_failed/b": 60,
+      "eval/seeds/b": 100,
       "eval/ceiling": 0.65,
     });
+    expect(metrics).not.toHaveProperty("eval/ceiling_failed/a");
     expect(metrics).not.toHaveProperty("eval/random_failed");
     for (const name of Object.keys(metrics)) checkMetric(name);
   });

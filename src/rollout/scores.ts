@@ -150,6 +150,11 @@ export function evaluationMetrics(envs: readonly EnvScores[]): Record<string, nu
     for (const { label, against } of scored) put(`eval/${name}/${label}`, [against[agent]?.value]);
     const lost = rates.reduce((sum, rate) => sum + (rate?.failed ?? 0), 0);
     if (lost > 0) metrics[`eval/${name}_failed`] = lost;
+    for (const { label, against } of scored) {
+      const { failed, total } = against[agent] ?? { failed: 0, total: 0 };
+      if (failed > 0)
+        Object.assign(metrics, { [`eval/seeds/${label}`]: total, [`eval/${name}_failed/${label}`]: failed });
+    }
   }
   put(
     "eval/reward",

@@ -69,6 +69,37 @@ describe("an oracle that solves nothing", () => {
     expect(kinds(evaluated(calm))).toEqual([]);
   });
 
+  test("whose episodes fail in one environment of many is told apart, with the environment", () => {
+    const failed = {
+      "eval/asked": 200,
+      "eval/seeds": 200,
+      "eval/ceiling": 0.9,
+      "eval/ceiling_failed": 10,
+      "eval/ceiling_failed/maze/easy": 10,
+      "eval/random_failed": 2,
+      "eval/random_failed/lake": 2,
+      "eval/seeds/maze/easy": 10,
+      "eval/seeds/lake": 100,
+    };
+    const alarms = findAlarms(evaluated(failed));
+    expect(alarms).toMatchObject([{ kind: "controls", step: 8 }]);
+    expect(alarms[0]?.message).toMatch(
+      /failed in 10 of 200 episodes of the oracle \(maze\/easy: 10 of 10\): they count as lost/,
+    );
+    const { "eval/ceiling_failed/maze/easy": _, ...calm } = { ...failed, "eval/ceiling_failed": 0 };
+    expect(kinds(evaluated(calm))).toEqual([]);
+    const many = Object.fromEntries(
+      Array.from({ length: 20 }, (_, i) => i).flatMap((i): [string, number][] => [
+        [`eval/seeds/w${i}`, 10],
+        [`eval/random_failed/w${i}`, 1 + (i % 10)],
+      ]),
+    );
+    const [all] = findAlarms(evaluated({ "eval/seeds": 200, "eval/random_failed": 110, ...many }));
+    expect(all?.message).toContain(
+      "110 of 200 episodes of random play (w9: 10 of 10, w19: 10 of 10, w8: 9 of 10 and 17 more environments): they",
+    );
+  });
+
   test("is said once by a watch that sees the evaluation", () => {
     const watch = new AlarmWatch();
     const zero = event(0, { "eval/ceiling": 0, "eval/ceiling/lake": 0 }, "eval");

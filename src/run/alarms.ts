@@ -43,7 +43,7 @@ export type Thresholds = {
   readonly plateau: number;
   /** A plateau this near to a blind choice among the possible actions (its nats a decision over theirs) means that nothing is decided. */
   readonly chanceShare: number;
-  /** Failed episodes of the oracle, of random play or of stopping at once, above this share of those asked for. */
+  /** Failed episodes of the oracle, of random play or of stopping at once, above this share of those asked for, of all or of one environment. */
   readonly failedControls: number;
 };
 
@@ -305,7 +305,9 @@ const controls: Finder = ({ evaluation }, limits) => {
   if (evaluation === undefined || asked === 0) return undefined;
   const failed = CONTROLS.flatMap(([name, metric]) => {
     const count = evaluation.metrics[metric] ?? 0;
-    return count > limits.failedControls * asked ? [`${count} of ${asked} episodes of ${name}`] : [];
+    const places = failedIn(evaluation.metrics, metric).filter(({ share }) => share > limits.failedControls);
+    if (places.length === 0 && count <= limits.failedControls * asked) return [];
+    return [`${count} of ${asked} episodes of ${name}${named(places)}`];
   });
   if (failed.length === 0) return undefined;
   return {
@@ -317,6 +319,29 @@ const controls: Finder = ({ evaluation }, limits) => {
       "Run saccade check on the environment, or play an episode yourself (saccade play): its act() may throw, or its rewards may not be finite.",
   };
 };
+
+type Place = { readonly env: string; readonly count: number; readonly seeds: number; readonly share: number };
+
+/** One environment of many may fail wholly and be a small share of all. The worst first; runs of older versions do not say. */
+function failedIn(metrics: Metrics, metric: string): Place[] {
+  const prefix = `${metric}/`;
+  const places = Object.entries(metrics).flatMap(([name, count]): Place[] => {
+    if (!name.startsWith(prefix)) return [];
+    const env = name.slice(prefix.length);
+    const seeds = metrics[`eval/seeds/${env}`] ?? 0;
+    return seeds > 0 ? [{ env, count, seeds, share: count / seeds }] : [];
+  });
+  return places.sort((a, b) => b.share - a.share);
+}
+
+const MOST_NAMED = 3;
+
+function named(places: readonly Place[]): string {
+  if (places.length === 0) return "";
+  const first = places.slice(0, MOST_NAMED).map(({ env, count, seeds }) => `${env}: ${count} of ${seeds}`);
+  const more = places.length - first.length;
+  return ` (${first.join(", ")}${more > 0 ? ` and ${more} more environment${more > 1 ? "s" : ""}` : ""})`;
+}
 
 const FINDERS: readonly Finder[] = [
   blind,
