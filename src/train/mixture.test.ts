@@ -1,5 +1,5 @@
 /** How the weights of the sources change: towards what learns, and the same in a run that was stopped. */
-import { mkdtempSync, readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ConfigError } from "../core/errors.ts";
@@ -185,5 +185,28 @@ describe("a run whose mixture changes", () => {
     expect(weightsUnder(join(stopped, "checkpoints/step-26"))).toEqual(
       weightsUnder(join(straight, "checkpoints/step-26")),
     );
+  });
+
+  test("logs no shares while its warm start learns from files, which draws nothing, and does afterwards", async () => {
+    const file = join(folder.root, "demos.jsonl");
+    const messages = [
+      { role: "user", content: "Which word?" },
+      { role: "assistant", content: "this" },
+    ];
+    writeFileSync(file, `${JSON.stringify({ messages })}\n`.repeat(4));
+    const recipe = tinyRecipe(folder.model, {
+      envs: [signalsEnv(1), signalsEnv(1, { words: 2 })],
+      mixture: { name: "progress", every: 4 },
+      warmStart: { files: [file], batch: 2, optimizer: { learningRate: 0.001 } },
+      steps: 1,
+    });
+    const path = join(folder.root, "filed");
+    await train({ recipe, folder: path, engine });
+    const { events } = await loadEvents(path);
+    const shared = (of: string) =>
+      events.flatMap(({ kind, metrics }) =>
+        kind === of ? [Object.keys(metrics).some((name) => name.startsWith("mixture/"))] : [],
+      );
+    expect([shared("sft"), shared("train")]).toEqual([[false, false], [true]]);
   });
 });

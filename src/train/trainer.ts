@@ -152,7 +152,8 @@ export class Trainer {
     // What was reinforced since is not taught again, however much longer a changed recipe makes its warm start.
     if (recipe.warmStart === undefined || this.progress.step > 0) return true;
     await this.#enter("warm", recipe.warmStart.optimizer.name);
-    const weights = this.#weightsOf("warm", this.#data.warm);
+    // From files nothing is drawn.
+    const weights = recipe.warmStart.files.length > 0 ? undefined : this.#weightsOf("warm", this.#data.warm);
     return warmStart({
       recipe,
       plan: recipe.warmStart,
@@ -160,11 +161,11 @@ export class Trainer {
       model: this.#model,
       folder: this.#start,
       policy: this.#learners.policy,
-      weights,
+      ...(weights && { weights }),
       from: this.progress.warm,
       ...(signal && { signal }),
       onUpdate: async (warm, total, metrics) => {
-        this.progress = { ...this.progress, warm, mixture: weights.state() };
+        this.progress = { ...this.progress, warm, mixture: weights?.state() ?? null };
         this.#enterPhase({ name: "warm start", done: warm, total });
         this.#log("sft", metrics);
         const every = Math.max(recipe.checkpoint.every, Math.ceil(total / 4));

@@ -29,7 +29,7 @@ export type WarmStartOptions = {
   /** Of that model. */
   readonly folder: string;
   readonly policy: Learner;
-  /** How the sources are drawn; absent: by the recipe's weights. */
+  /** How the sources are drawn; absent: by the recipe's weights, or from files. */
   readonly weights?: SourceWeights;
   /** Updates that were made already. */
   readonly from: number;
