@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -319,6 +319,42 @@ withBrowser("a hostile page", () => {
     expect((await other.act({ name: "click", payload: [20, 18] })).valid).toBe(true);
     await loop.reset(0);
     expect((await frame(loop)).width).toBe(320);
+  });
+
+  test("that leaves for another page is judged and shown as that one, whose clock ran as long however it was left for", {
+    timeout: 120_000,
+  }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), "saccade-pages-"));
+    const judge = (done: boolean) => `globalThis.world = { goal: () => "Go there.", done: () => ${done} };`;
+    // Its scripts take a while to load.
+    writeFileSync(join(folder, "slow.js"), "for (let i = 0; i < 1e7; i++) Math.sqrt(i);");
+    writeFileSync(
+      join(folder, "there.html"),
+      `<body><p id="clock"></p><script src="slow.js"></script><script>${judge(true)}
+        setInterval(() => { clock.textContent = performance.now(); }, 30);</script>`,
+    );
+    const frames = new Set<string>();
+    for (const [name, leave] of Object.entries({
+      now: "location.href = 'there.html'",
+      soon: "setTimeout(() => { location = 'there.html'; }, 0)",
+      late: "setTimeout(() => { location = 'there.html'; }, 200)",
+      form: "document.forms[0].submit()",
+      twice: "setTimeout(() => { location = 'soon.html?go'; }, 0)",
+    })) {
+      const go = `go = () => { ${leave} }; if (location.search) setTimeout(go, 9)`;
+      writeFileSync(
+        join(folder, `${name}.html`),
+        `<body onclick="go()"><form action="there.html"></form><script>${go}; ${judge(false)}</script>`,
+      );
+      const world = await pageWorld({ files: folder, open: `/${name}.html`, timeoutMs: 6000 });
+      for (const seed of [1, 1]) {
+        await world.reset(seed);
+        expect(await world.act({ name: "click", payload: [9, 9] }), name).toMatchObject({ reward: 1, ended: true });
+        expect(await world.success(), name).toBe(true);
+        frames.add((await frame(world)).hash);
+      }
+    }
+    expect(frames.size).toBe(1);
   });
 
   test("that leaves for nowhere, or eats memory, fails as an episode and not as a run", async () => {

@@ -233,7 +233,7 @@ const SCRIPT = String.raw`
     return true;
   }
   Object.defineProperty(root, "__saccade", {
-    value: Object.freeze({ advance, painted, restart, tree, hit, scroll, box: boxOf, text: () => String(root.getSelection?.() || "") || (() => { const on = document.activeElement; return on && "selectionStart" in on && on.selectionStart !== null ? on.value.slice(on.selectionStart, on.selectionEnd) : ""; })() }),
+    value: Object.freeze({ born: performance.timeOrigin, advance, painted, restart, tree, hit, scroll, box: boxOf, text: () => String(root.getSelection?.() || "") || (() => { const on = document.activeElement; return on && "selectionStart" in on && on.selectionStart !== null ? on.value.slice(on.selectionStart, on.selectionEnd) : ""; })() }),
   });
 `;
 

@@ -33,6 +33,10 @@ const NOT_SERVED = { status: 404, contentType: "text/plain", body: "not served" 
 const CLOSE_MS = 3_000;
 /** Opening a page starts a process, which takes seconds on a busy machine. */
 const MIN_OPEN_MS = 20_000;
+/** Documents that may follow each other after one action; a page that leaves for ever is played as it is. */
+const MOST_LEFT = 5;
+/** DevTools' words where a document went away under a script. */
+const LEFT = /context was destroyed|navigated or closed|cannot find context/i;
 
 export class PageSession {
   readonly context: BrowserContext;
@@ -47,6 +51,14 @@ export class PageSession {
   #view: Box | undefined;
   #document: string | undefined;
   #requests = 0;
+  /** The page has asked for another document, or loads it. */
+  #leaving = false;
+  #landed: (() => void) | undefined;
+  /** Documents that the tab has shown. */
+  #documents = 0;
+  /** When the open document began, which tells it from every other; undefined: it was not asked yet. */
+  #born: Json | undefined;
+  #opening = false;
   /** Episodes that were opened here. */
   episodes = 0;
   busy = false;
@@ -81,6 +93,7 @@ export class PageSession {
     const session = new PageSession(context, page, await context.newCDPSession(page));
     await context.route("**/*", (route) => session.#answer(route));
     await session.#cdp.send("Page.enable");
+    await session.#watchDocuments();
     return session;
   }
 
@@ -91,6 +104,44 @@ export class PageSession {
 
   fail(why: string): void {
     this.#dead ??= why;
+  }
+
+  /** DevTools says that a document asks for another before it says what a script in it returned. */
+  async #watchDocuments(): Promise<void> {
+    const cdp = this.#cdp;
+    const { frameTree } = await cdp.send("Page.getFrameTree");
+    const top = frameTree.frame.id;
+    cdp.on("Page.frameRequestedNavigation", ({ frameId, disposition }) => {
+      if (frameId === top && disposition === "currentTab") this.#leaving = true;
+    });
+    cdp.on("Page.frameStartedNavigating", ({ frameId, navigationType }) => {
+      if (frameId === top && !this.#opening && !/sameDocument/i.test(navigationType)) this.#leaving = true;
+    });
+    cdp.on("Page.frameNavigated", ({ frame }) => {
+      if (frame.id === top) this.#documents += 1;
+    });
+    cdp.on("Page.frameStoppedLoading", ({ frameId }) => {
+      if (frameId === top) this.#land();
+    });
+  }
+
+  #land(): void {
+    this.#leaving = false;
+    this.#landed?.();
+  }
+
+  /** Where the page leaves: until the next document has loaded, or half its time is over. */
+  async #arrived(): Promise<void> {
+    this.#born = undefined;
+    if (!this.#leaving) return;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((go) => {
+      this.#landed = go;
+      timer = setTimeout(go, this.#timeoutMs / 2);
+    });
+    clearTimeout(timer);
+    this.#landed = undefined;
+    this.#leaving = false;
   }
 
   async #answer(route: Route): Promise<void> {
@@ -169,6 +220,8 @@ export class PageSession {
   /** Until the page has loaded, or half its time is over: one that keeps loading is played as it is. */
   async #navigate(url: string, timeoutMs: number): Promise<void> {
     const cdp = this.#cdp;
+    this.#born = undefined;
+    this.#opening = true;
     let timer: NodeJS.Timeout | undefined;
     let done = () => {};
     const loaded = new Promise<void>((go) => {
@@ -181,6 +234,7 @@ export class PageSession {
       if (errorText !== undefined) throw new EnvError(`The page ${url} can't be opened: ${errorText}.`);
       await loaded;
     } finally {
+      this.#opening = false;
       clearTimeout(timer);
       cdp.off("Page.loadEventFired", done);
     }
@@ -188,9 +242,21 @@ export class PageSession {
 
   /** The value of an expression in the page; promises are awaited. */
   async evaluate(expression: string): Promise<Json> {
-    const { result, exceptionDetails } = await this.#within("run a script", this.#timeoutMs, () =>
-      this.#cdp.send("Runtime.evaluate", { expression, returnByValue: true, awaitPromise: true, userGesture: false }),
+    const value = await this.#evaluated(expression, false);
+    return value ?? null;
+  }
+
+  /** `mayLeave`: undefined where the page goes away before it answers. */
+  async #evaluated(expression: string, mayLeave: boolean): Promise<Json | undefined> {
+    const asked = { expression, returnByValue: true, awaitPromise: true, userGesture: false };
+    const answer = await this.#within("run a script", this.#timeoutMs, () =>
+      this.#cdp.send("Runtime.evaluate", asked).catch((error: unknown) => {
+        if (mayLeave && LEFT.test(errorMessage(error))) return undefined;
+        throw error;
+      }),
     );
+    if (answer === undefined) return undefined;
+    const { result, exceptionDetails } = answer;
     if (exceptionDetails !== undefined) {
       const said = exceptionDetails.exception?.description ?? exceptionDetails.text;
       throw new EnvError(`A script of the world failed in the page: ${said.split("\n").slice(0, 3).join(" ")}`);
@@ -198,13 +264,34 @@ export class PageSession {
     return (result.value ?? null) as Json;
   }
 
-  /** Lets the page's clock run, and waits for what it asks of the network. The value of `then` after that, where one is given: a message less than asking for it. */
+  /**
+   * Lets the page's clock run, and waits for what it asks of the network. The value of `then` after that, where one is given: a message less than asking for it. Where the page leaves
+   * for another, the clock of that one runs, too, and it is the one that is asked.
+   */
   async advance(ms: number, then = "null"): Promise<Json> {
-    let value = await this.evaluate(`__saccade.advance(${ms}).then(() => (${then}))`);
-    for (let round = 0; this.#waiting > 0 && round < 50; round++) {
-      await this.#within("load", this.#timeoutMs, () => new Promise((done) => setTimeout(done, 20)));
-      if (this.#waiting === 0) value = await this.evaluate(`__saccade.advance(50).then(() => (${then}))`);
+    let value: Json | undefined;
+    for (let left = 0; left <= MOST_LEFT; left++) {
+      const documents = this.#documents;
+      value = await this.#run(ms, then);
+      for (let round = 0; this.#waiting > 0 && !this.#leaving && round < 50; round++) {
+        await this.#within("load", this.#timeoutMs, () => new Promise((done) => setTimeout(done, 20)));
+        if (this.#waiting === 0 && !this.#leaving) value = await this.#run(50, then);
+      }
+      if (!this.#leaving && this.#documents === documents && value !== undefined) return value;
+      await this.#arrived();
+      await this.#evaluated("__saccade.painted()", true);
     }
+    return value ?? this.evaluate(then);
+  }
+
+  /** Undefined where the page went away meanwhile: DevTools may hand a script to the next document, which has not loaded yet. */
+  async #run(ms: number, then: string): Promise<Json | undefined> {
+    const born = "__saccade.born";
+    const work = `__saccade.advance(${ms}).then(() => [${born}, (${then})])`;
+    const told = await this.#evaluated(`${this.#born ?? born} === ${born} ? ${work} : null`, true);
+    if (!Array.isArray(told)) return undefined;
+    const [known, value] = told as [Json, Json];
+    this.#born = known;
     return value;
   }
 
@@ -229,6 +316,8 @@ export class PageSession {
   }
 
   async screenshot(): Promise<Image> {
+    // One that is asked for while the page leaves never comes.
+    if (this.#leaving) await this.#arrived();
     // The whole window: DevTools lays the page out anew for a part of it, which takes ten times as long as cutting it here.
     const { data } = await this.#within("be drawn", this.#timeoutMs, () =>
       this.#cdp.send("Page.captureScreenshot", { format: "png", optimizeForSpeed: true }),
