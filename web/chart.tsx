@@ -53,8 +53,13 @@ const NO_MARKS: readonly Mark[] = [];
 const PALETTE = 6;
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]] as const;
 
-export const paletteOf = (colour: number) => ((colour - 1) % PALETTE) + 1;
-export const dashOf = (colour: number) => Math.floor((colour - 1) / PALETTE) % DASHES.length;
+const paletteOf = (colour: number) => ((colour - 1) % PALETTE) + 1;
+const dashOf = (colour: number) => Math.floor((colour - 1) / PALETTE) % DASHES.length;
+
+/** What makes an element's mark look like the line of a series. */
+export function markOf(colour: number): { class: string; style: { "--series": string } } {
+  return { class: `dash${dashOf(colour)}`, style: { "--series": `var(--s${paletteOf(colour)})` } };
+}
 
 export function Chart(props: ChartProps) {
   const { title, meaning, unit, lines, bands = NO_BANDS, marks = NO_MARKS, range, log = false, sync } = props;
@@ -193,7 +198,7 @@ export function Chart(props: ChartProps) {
         </span>
         <ul>
           {shown.map(({ line, row }) => (
-            <li key={line.label} class={`s${paletteOf(line.colour)} dash${dashOf(line.colour)}`}>
+            <li key={line.label} {...markOf(line.colour)}>
               {shown.length > 1 && <i aria-hidden="true" />}
               {shown.length > 1 && <span>{line.label}</span>}
               <b>{withUnit(at === undefined ? lastOf(row) : near(row, at), unit)}</b>

@@ -4,7 +4,7 @@
  */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { CompareReply, Json, MetricInfo, RunClock, RunOverview, Series } from "../../src/viewer/api.ts";
-import { dashOf, paletteOf } from "../chart.tsx";
+import { markOf } from "../chart.tsx";
 import { type Curve, CurveChart, CurveTools, type CurveView, useCurveView } from "../curves.tsx";
 import { isNumber } from "../format.ts";
 import { Empty, marksOf, Scroll, Show, Status } from "../parts.tsx";
@@ -137,7 +137,7 @@ function Legend({
       {runs.map(({ id, name, status }, i) => {
         const colour = groups?.[i]?.colour ?? i + 1;
         return (
-          <li key={id} class={`s${paletteOf(colour)} dash${dashOf(colour)}`}>
+          <li key={id} {...markOf(colour)}>
             <i aria-hidden="true" />
             <a href={href(["run", id])}>{name}</a>
             {status === "running" && <Status status={status} />}
@@ -313,7 +313,7 @@ function Settings({ runs, value, all }: { runs: readonly RunOverview[]; value: C
               <tr>
                 <th scope="col">Field</th>
                 {runs.map(({ id, name }, i) => (
-                  <th key={id} scope="col" class={`s${paletteOf(i + 1)} dash${dashOf(i + 1)}`}>
+                  <th key={id} scope="col" {...markOf(i + 1)}>
                     <i aria-hidden="true" /> {name}
                   </th>
                 ))}

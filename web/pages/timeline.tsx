@@ -127,7 +127,7 @@ function Lanes({ timeline }: { timeline: TimelineReply }) {
         </span>
       </div>
       {lanes.map((lane) => (
-        <div key={lane} class={`lane lane-${lane}`}>
+        <div key={lane} class="lane" style={laneOf(lane)}>
           <span class="lane-name">{lane}</span>
           <span class="lane-track">
             {placed.map(({ step, offset, ms, kind }) => (
@@ -152,11 +152,14 @@ function Lanes({ timeline }: { timeline: TimelineReply }) {
   );
 }
 
+/** The colour of a lane; lanes that have none of their own share one. */
+const laneOf = (lane: string) => ({ "--lane": `var(--lane-${lane})` });
+
 function Shares({ timeline }: { timeline: TimelineReply }) {
   const { total, rows, idle } = sharesOf(timeline.steps);
   const share = (ms: number) => ms / Math.max(1, total);
   const line = (lane: string, ms: number, busy: number | undefined) => (
-    <tr key={lane} class={`lane-${lane}`}>
+    <tr key={lane} style={laneOf(lane)}>
       <th scope="row">
         <i aria-hidden="true" /> {lane}
       </th>
