@@ -6,6 +6,7 @@ import { resolve } from "node:path";
 import { z } from "zod";
 import { ConfigError, EnvError } from "../core/errors.ts";
 import type { Awaitable, Json } from "../core/json.ts";
+import { makeOnce } from "../core/make-once.ts";
 import type { Message } from "../core/message.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { given } from "../core/words.ts";
@@ -121,10 +122,7 @@ function agentFrom<T>(agent: AgentInput<T>, folder: string, label: string): EnvD
     if (data === undefined && typeof agent.tasks === "function") return undefined;
     if (data === undefined && typeof agent.tasks !== "string") return checkRows(agent.tasks as readonly T[], label);
     const file = data !== undefined ? resolve(data) : resolve(folder, agent.tasks as string);
-    const known = files.get(file) ?? taskRows<T>(file, label);
-    files.set(file, known);
-    known.catch(() => files.delete(file));
-    return known;
+    return makeOnce(files, file, () => taskRows<T>(file, label));
   };
   return {
     kind: "env",

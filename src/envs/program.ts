@@ -12,6 +12,7 @@ import { createInterface } from "node:readline";
 import { z } from "zod";
 import { ConfigError, EnvError } from "../core/errors.ts";
 import { canonicalJson, type Json } from "../core/json.ts";
+import { makeOnce } from "../core/make-once.ts";
 import { Permits } from "../core/permits.ts";
 import { given } from "../core/words.ts";
 import { type AgentOutcome, builtinsOf, drivenEnv, type Oracles, oracleReply, taskRows } from "./agent.ts";
@@ -56,10 +57,7 @@ function programEnv(id: string, settings: Settings) {
   const known = new Map<string, Promise<readonly Json[]>>();
   const rowsOf = (data: string | undefined): Promise<readonly Json[]> => {
     const file = resolve(data ?? settings.tasks);
-    const rows = known.get(file) ?? taskRows<Json>(file, "tasks");
-    known.set(file, rows);
-    rows.catch(() => known.delete(file));
-    return rows;
+    return makeOnce(known, file, () => taskRows<Json>(file, "tasks"));
   };
   return defineEnv({
     id,

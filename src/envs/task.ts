@@ -7,6 +7,7 @@ import { resolve } from "node:path";
 import { z } from "zod";
 import { ConfigError, EnvError } from "../core/errors.ts";
 import type { Awaitable } from "../core/json.ts";
+import { makeOnce } from "../core/make-once.ts";
 import { type Message, text, textOf, user } from "../core/message.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { given } from "../core/words.ts";
@@ -104,10 +105,7 @@ function taskFrom<R>(task: TaskInput<R>, folder: string, label: string): EnvDefi
   const rowsOf = (data: string | undefined): Promise<readonly R[]> => {
     // A file that an option names starts where the user stands, the author's own at the author's file.
     const file = data !== undefined ? resolve(data) : typeof task.data === "string" ? resolve(folder, task.data) : "";
-    const known = files.get(file) ?? load(task, file);
-    files.set(file, known);
-    known.catch(() => files.delete(file));
-    return known;
+    return makeOnce(files, file, () => load(task, file));
   };
   return {
     kind: "env",

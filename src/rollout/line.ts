@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { EnvError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
 import type { Json, JsonObject } from "../core/json.ts";
+import { makeOnce } from "../core/make-once.ts";
 import type { Message, Part } from "../core/message.ts";
 import type { AgentTurn, Driver, Line } from "../envs/env.ts";
 import { grey } from "../envs/world-env.ts";
@@ -285,12 +286,10 @@ export class EpisodeLine implements Face {
   async #read(messages: readonly JsonObject[]): Promise<Message[]> {
     const read = await fromOpenAI(messages, (url) => {
       const name = createHash("sha256").update(url).digest("base64");
-      const known =
-        this.#images.get(name) ??
-        sharedImage(url, name).then((image) => (this.#options.driver.blindfold ? grey(image) : image));
-      this.#images.set(name, known);
-      known.catch(() => this.#images.delete(name));
-      return known;
+      return makeOnce(this.#images, name, async () => {
+        const image = await sharedImage(url, name);
+        return this.#options.driver.blindfold ? grey(image) : image;
+      });
     });
     return read.map(withThoughts);
   }

@@ -4,6 +4,7 @@
  * random, and know the answer; and every rate with its Wilson interval.
  */
 import { ConfigError } from "../core/errors.ts";
+import { makeOnce } from "../core/make-once.ts";
 import type { BuiltinAgent } from "../envs/env.ts";
 import type { Failure } from "../run/failures.ts";
 import type { AgentFactory } from "./agents.ts";
@@ -147,13 +148,8 @@ const MAX_KNOWN = 64;
 function yardsticks(options: Hosted): Promise<Yardsticks> {
   const { env, seeds, maxTurns } = options;
   const key = JSON.stringify([env.id, env.options ?? {}, env.module, maxTurns, seeds]);
-  const found = known.get(key);
-  if (found !== undefined) return found;
-  const measured = measure(options);
-  known.set(key, measured);
+  const measured = makeOnce(known, key, () => measure(options));
   if (known.size > MAX_KNOWN) known.delete(known.keys().next().value as string);
-  // One that failed is tried again when it is next wanted.
-  measured.catch(() => known.delete(key));
   return measured;
 }
 

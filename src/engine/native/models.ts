@@ -1,4 +1,5 @@
 /** What one worker keeps of models between jobs: networks over shared weights, their decoders, and the small files of their folders. */
+import { makeOnce } from "../../core/make-once.ts";
 import type { ModelFolder } from "../../model/folder.ts";
 import { EngineError } from "../errors.ts";
 import { Decoder } from "./decode.ts";
@@ -71,13 +72,7 @@ export class Models {
 
   /** Tokenizer and image processor of a folder. */
   folder(path: string): Promise<ModelFolder> {
-    const known = this.#folders.get(path);
-    if (known !== undefined) return known;
-    const loading = this.#openFolder(path);
-    this.#folders.set(path, loading);
-    // A broken folder may be repaired.
-    loading.catch(() => this.#folders.delete(path));
-    return loading;
+    return makeOnce(this.#folders, path, () => this.#openFolder(path));
   }
 
   #find(ref: ModelRef): Known {

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { ConfigError } from "../../core/errors.ts";
+import { makeOnce } from "../../core/make-once.ts";
 import { type ChatModel, chatModel, loadChat, speaksQwen } from "../../model/chat.ts";
 import type { Capabilities, Engine, Learner, LearnerSpec, Sampler } from "../engine.ts";
 import { LOSS_SCHEMAS } from "../loss-schemas.ts";
@@ -78,13 +79,7 @@ export class TorchEngine implements Engine {
 
   /** Of the folder that has the tokenizer and the processor. */
   #seeing(folder: string): Promise<Images> {
-    const known = this.#images.get(folder);
-    if (known !== undefined) return known;
-    const loading = Images.of(folder);
-    this.#images.set(folder, loading);
-    // A broken folder may be repaired.
-    loading.catch(() => this.#images.delete(folder));
-    return loading;
+    return makeOnce(this.#images, folder, () => Images.of(folder));
   }
 }
 

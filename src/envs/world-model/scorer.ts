@@ -2,6 +2,7 @@
  * Pays for what a reply says of its world: `state` for what it says it sees (`<observation>`), `transition` for what it says it will see (`<prediction>`), each
  * on the last token of what was said. Replies out of form are not looked at, and a text that claims nothing, or is not read, earns nothing and costs nothing.
  */
+import { makeOnce } from "../../core/make-once.ts";
 import { NumpyRandom } from "../../core/random-numpy.ts";
 import { mixSeed } from "../../core/seed.ts";
 import { sampleAction } from "../args.ts";
@@ -62,10 +63,7 @@ const known = new Map<string, Promise<Luck>>();
 
 /** States of many seeds after a few random moves; made once for a world and its options. */
 export function worldLuck(key: string, view: View, create: () => Promise<World>): Promise<Luck> {
-  const found = known.get(key) ?? create().then((world) => drawStates(world, view));
-  known.set(key, found);
-  found.catch(() => known.delete(key));
-  return found;
+  return makeOnce(known, key, async () => drawStates(await create(), view));
 }
 
 async function drawStates(world: World, view: View): Promise<Luck> {
