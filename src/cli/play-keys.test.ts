@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import "../../worlds/register.ts";
+import { commandsOf } from "../envs/args.ts";
 import { makeEnv, WorldEnv } from "../envs/index.ts";
-import { bindKeys, commandsOf, FIXED_KEYS, keysIn } from "./play-keys.ts";
+import { bindKeys, FIXED_KEYS, keysIn } from "./play-keys.ts";
 
 test("directions are on the arrows, other commands on a letter of their own", () => {
   expect(bindKeys(["left", "right", "up", "down", "stop", "undo"])).toEqual([

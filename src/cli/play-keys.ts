@@ -1,10 +1,5 @@
 /** Which key plays which command of a world, and what a terminal sends for a key. Directions are on the arrows; every other command has a letter of its name, or a digit. */
-import { type ActionSpec, actionText, shorthandLabels } from "../envs/index.ts";
-
 export type Binding = { readonly key: string; readonly command: string };
-
-/** Whole numbers with at most so many values have a key each. */
-const MAX_VALUES = 12;
 
 /** Keys that mean the same in every world. */
 export const FIXED_KEYS = {
@@ -27,16 +22,6 @@ const ARROWS: Readonly<Record<string, string>> = {
   west: "←",
   east: "→",
 };
-
-/** The commands that need no typing. */
-export function commandsOf(spec: ActionSpec): string[] {
-  const { name, arg } = spec;
-  if (arg.type === "word") return [name];
-  const labels = shorthandLabels(spec);
-  if (labels.length > 0) return [...labels];
-  if (arg.type !== "int" || arg.max - arg.min >= MAX_VALUES) return [];
-  return Array.from({ length: arg.max - arg.min + 1 }, (_, i) => actionText({ name, payload: arg.min + i }, spec));
-}
 
 export function bindKeys(commands: readonly string[]): Binding[] {
   const taken = new Set<string>(Object.keys(FIXED_KEYS));

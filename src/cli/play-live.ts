@@ -4,10 +4,11 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { imagesOf, type Message, textOf } from "../core/index.ts";
+import { commandsOf } from "../envs/args.ts";
 import { makeProtocol, type Step, sumRewards, type WorldEnv } from "../envs/index.ts";
 import { clearImages, graphicsOf, inlineImage } from "../images/terminal-graphics.ts";
 import { hasColor, sizeOf } from "./common.ts";
-import { bindKeys, commandsOf, FIXED_KEYS, keysIn } from "./play-keys.ts";
+import { bindKeys, FIXED_KEYS, keysIn } from "./play-keys.ts";
 import { boardCells, type ScreenState, screenRows } from "./play-screen.ts";
 
 /** Replies of a machine; undefined: it has none. */

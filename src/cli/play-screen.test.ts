@@ -3,8 +3,9 @@ import { expect, test } from "vitest";
 import "../../worlds/register.ts";
 import { worlds } from "../../worlds/index.ts";
 import { imagesOf, textOf } from "../core/index.ts";
+import { commandsOf } from "../envs/args.ts";
 import { makeEnv, WorldEnv } from "../envs/index.ts";
-import { bindKeys, commandsOf, FIXED_KEYS } from "./play-keys.ts";
+import { bindKeys, FIXED_KEYS } from "./play-keys.ts";
 import { screenRows } from "./play-screen.ts";
 
 /** Need a browser with pages, or a download. */

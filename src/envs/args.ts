@@ -172,6 +172,19 @@ export function actionText(action: Action, spec: ActionSpec, short: boolean = sp
   return [action.name, ...words].join(" ");
 }
 
+/** Whole numbers with at most so many values have a command each. */
+const MAX_COMMANDS = 12;
+
+/** The commands of an action that need no typing: for keys and buttons. */
+export function commandsOf(spec: ActionSpec): string[] {
+  const { name, arg } = spec;
+  if (arg.type === "word") return [name];
+  const labels = shorthandLabels(spec);
+  if (labels.length > 0) return [...labels];
+  if (arg.type !== "int" || arg.max - arg.min >= MAX_COMMANDS) return [];
+  return Array.from({ length: arg.max - arg.min + 1 }, (_, i) => actionText({ name, payload: arg.min + i }, spec));
+}
+
 /** Labels that are commands by themselves. */
 export function shorthandLabels(spec: ActionSpec): readonly string[] {
   const labels = spec.shorthand && spec.arg.type === "int" ? (spec.arg.labels ?? []) : [];

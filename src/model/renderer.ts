@@ -13,7 +13,7 @@
  */
 import { ConfigError, DataError } from "../core/errors.ts";
 import type { Image } from "../core/image.ts";
-import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import { isJsonObject, type Json, type JsonObject, jsonOrText } from "../core/json.ts";
 import { imagesOf, type Message, textOf } from "../core/message.ts";
 import type { ImageSpan, ModelInput } from "../core/model-input.ts";
 import type { ModelIds } from "./config.ts";
@@ -232,7 +232,7 @@ export class Renderer {
             tool_calls: message.toolCalls.map((call) => ({
               type: "function",
               id: safe(call.id),
-              function: { name: safe(call.name), arguments: this.#guardedValue(parsed(call.arguments), guard) },
+              function: { name: safe(call.name), arguments: this.#guardedValue(jsonOrText(call.arguments), guard) },
             })),
           }),
     }));
@@ -294,7 +294,7 @@ function pickGuard(messages: readonly Message[], variables: JsonObject = {}): st
     messages.map((message) => [
       ...[textOf(message), message.name, message.toolCalls, message.extra?.reasoning_content],
       // As it is printed: an escape hides a character.
-      message.toolCalls?.map((call) => parsed(call.arguments)),
+      message.toolCalls?.map((call) => jsonOrText(call.arguments)),
     ]),
     variables,
   ]);
@@ -303,13 +303,4 @@ function pickGuard(messages: readonly Message[], variables: JsonObject = {}): st
     throw new DataError("A message uses all 32 noncharacters U+FDD0 to U+FDEF; take one of them out of its text.");
   }
   return guard;
-}
-
-/** Templates print arguments as JSON when they are an object and as they stand when they are text. */
-function parsed(text: string): Json {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return text;
-  }
 }

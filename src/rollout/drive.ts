@@ -4,7 +4,7 @@
  * its context, or of its turns, was stopped by what the policy said, and is trained with what it earned.
  */
 import { EnvError, errorMessage } from "../core/errors.ts";
-import type { Json } from "../core/json.ts";
+import { type Json, jsonOrText } from "../core/json.ts";
 import { EngineLost } from "../engine/errors.ts";
 import type { Driver, Earned, EarnedPart, RewardPart } from "../envs/env.ts";
 import { readEarned } from "../envs/reward.ts";
@@ -118,7 +118,7 @@ function turnsOf(turns: readonly LineTurn[], earned: Earned | undefined): Turn[]
       rewards,
       ...(turn.offsets && { offsets: turn.offsets }),
       info: {
-        actions: turn.calls.map((call) => ({ name: call.name, payload: argumentsOf(call.arguments) })),
+        actions: turn.calls.map((call) => ({ name: call.name, payload: jsonOrText(call.arguments) })),
         played: turn.calls.map((call) => `${call.name} ${call.arguments}`),
         parsed: true,
         wellFormed: true,
@@ -141,14 +141,6 @@ function placeOf(turns: readonly LineTurn[], conversation: EarnedPart["conversat
   if (trained >= 0) return trained;
   const any = turns.findLastIndex(own);
   return any >= 0 ? any : turns.length - 1;
-}
-
-function argumentsOf(text: string): Json {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return text;
-  }
 }
 
 function closeQuietly(agent: EpisodeRequest["agent"]): void {

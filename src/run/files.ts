@@ -35,19 +35,17 @@ export async function writeAtomic(path: string, data: string | Uint8Array, durab
   if (durable) await syncFolder(dirname(path));
 }
 
-export async function syncFile(path: string): Promise<void> {
-  const handle = await open(path, "r+");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+export function syncFile(path: string): Promise<void> {
+  return sync(path, "r+");
 }
 
 /** Makes renames inside a folder durable. Windows has no such call and needs none. */
 export async function syncFolder(path: string): Promise<void> {
-  if (process.platform === "win32") return;
-  const handle = await open(path, "r");
+  if (process.platform !== "win32") await sync(path, "r");
+}
+
+async function sync(path: string, flags: string): Promise<void> {
+  const handle = await open(path, flags);
   try {
     await handle.sync();
   } finally {

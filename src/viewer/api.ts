@@ -9,7 +9,8 @@ import type { Json, JsonObject } from "../core/json.ts";
 import type { Alarm } from "../run/alarms.ts";
 import type { EventKind, TimeSpan } from "../run/events.ts";
 import type { Failure } from "../run/failures.ts";
-import type { Manifest, RunStatus } from "../run/manifest.ts";
+import type { RunSummary } from "../run/list.ts";
+import type { Manifest } from "../run/manifest.ts";
 import type { MetricInfo } from "../run/metrics.ts";
 import type { RunNotes } from "../run/notes.ts";
 import type { MarkRecord, TokensRecord, TrajectoryRecord, TurnRecord } from "../run/trajectories.ts";
@@ -102,22 +103,14 @@ export type NewestMetrics = Readonly<Record<string, Maybe>>;
 /** For a terminal, ready to be copied. */
 export type Command = { readonly what: string; readonly command: string; readonly note?: string };
 
-export type RunListItem = {
+export type RunListItem = Pick<
+  RunSummary,
+  "name" | "status" | "message" | "step" | "started" | "updated" | "bestStep" | "notes" | "missing"
+> & {
   /** The folder's name; every other route takes it. */
   readonly id: string;
-  readonly name: string;
-  /** `interrupted`: it says it runs, but no process writes. */
-  readonly status: RunStatus | "interrupted";
-  readonly message?: string;
-  readonly step: number;
-  /** ISO 8601. */
-  readonly started?: string;
-  /** Milliseconds since 1970. */
-  readonly updated: number;
   /** The newest value of each metric. */
   readonly metrics: NewestMetrics;
-  readonly bestStep?: number;
-  readonly notes: RunNotes;
   /** The highest success that an evaluation of a checkpoint had. */
   readonly best?: number;
   readonly envs: readonly string[];
@@ -129,7 +122,6 @@ export type RunListItem = {
   readonly bytes?: number;
   /** Steps that have a checkpoint. */
   readonly checkpoints: readonly number[];
-  readonly missing: readonly string[];
 };
 
 /** Newest first. `missing`: in words, what can't be read. */
@@ -214,21 +206,12 @@ export type LiveMessage =
 export type LiveEvent = LogLine & { readonly metrics: NewestMetrics };
 
 /** A trajectory in a list. */
-export type TrajectoryRow = {
+export type TrajectoryRow = Pick<
+  TrajectoryRecord,
+  "id" | "step" | "split" | "env" | "seed" | "group" | "sibling" | "temperature" | "reward" | "success" | "end"
+> & {
   /** Names the trajectory in this run, for routes and links; stable. */
   readonly key: string;
-  readonly id: string;
-  readonly step: number;
-  readonly split: TrajectoryRecord["split"];
-  readonly env: string;
-  readonly seed: number;
-  readonly group: string;
-  readonly sibling: number;
-  /** 0: greedy. */
-  readonly temperature: number;
-  readonly reward: number;
-  readonly success: boolean;
-  readonly end: string;
   /** How the world says that it ended: "fell into a hole". */
   readonly ending?: string;
   readonly error?: string;

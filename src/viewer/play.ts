@@ -9,6 +9,7 @@ import { assistant, type Message } from "../core/message.ts";
 import type { ModelInput } from "../core/model-input.ts";
 import { NumpyRandom } from "../core/random-numpy.ts";
 import { checkSeed, mixSeed } from "../core/seed.ts";
+import { commandsOf } from "../envs/args.ts";
 import {
   type Action,
   type ActionSpec,
@@ -23,7 +24,6 @@ import {
   playedWords,
   type Span,
   type Step,
-  shorthandLabels,
   sumRewards,
   WorldEnv,
 } from "../envs/index.ts";
@@ -37,8 +37,6 @@ import type { LocalPlayer, Said } from "./player.ts";
 const MAX_SESSIONS = 16;
 /** Turns of a session that keep their images. */
 const MAX_TURNS = 1000;
-/** Whole numbers with at most so many values become buttons. */
-const MAX_BUTTONS = 12;
 
 type Session = {
   readonly id: string;
@@ -377,14 +375,4 @@ function actionsOf(spec: ActionSpec): { action: Action; command: string }[] {
     const { actions } = makeProtocol("keyword", { lenient: true }).parse(command, [spec]);
     return actions[0] === undefined ? [] : [{ action: actions[0], command }];
   });
-}
-
-function commandsOf(spec: ActionSpec): string[] {
-  const { name, arg } = spec;
-  if (arg.type === "word") return [name];
-  const labels = shorthandLabels(spec);
-  if (labels.length > 0) return [...labels];
-  if (arg.type !== "int" || arg.max - arg.min >= MAX_BUTTONS) return [];
-  const count = arg.max - arg.min + 1;
-  return Array.from({ length: count }, (_, i) => actionText({ name, payload: arg.min + i }, spec));
 }

@@ -8,9 +8,18 @@ export const tagOption = z
   .string()
   .regex(/^[a-z][a-z0-9_-]*$/, "a tag is lower-case letters, digits, _ and -, starting with a letter");
 /** Never a letter, digit, sign or point: those are part of actions. */
-export const separatorOption = z
+const separatorOption = z
   .string()
   .regex(/^(?:[^\w\s.+<>-]+|\n)$/, "a separator is a line break or punctuation other than . + - _ < >, such as , or |");
+
+/** What every protocol with an answer between tags takes. */
+export const answerOptions = {
+  strict: z.boolean().default(false).describe("Refuse replies with text outside the tags."),
+  separator: separatorOption.default(",").describe("Text between actions."),
+  maxActions: maxActionsOption.default(5).describe("Maximum number of actions in a reply."),
+  bonus: z.number().default(0.1).describe("Reward for every well-formed turn that plays an action."),
+  tag: tagOption.default("answer").describe("Tag that holds the actions."),
+};
 
 export function readOptions<S extends z.ZodObject>(protocol: string, schema: S, options: unknown): z.output<S> {
   const read = schema.safeParse(options);

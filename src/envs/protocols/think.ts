@@ -6,15 +6,11 @@ import { z } from "zod";
 import { ConfigError } from "../../core/errors.ts";
 import type { Protocol } from "../protocol.ts";
 import { makeAnswer } from "./answer.ts";
-import { maxActionsOption, readOptions, separatorOption, tagOption } from "./options.ts";
+import { answerOptions, readOptions } from "./options.ts";
 
 export const thinkOptions = z.strictObject({
   thinking: z.boolean().default(true).describe("Ask for `<think>` before the answer."),
-  strict: z.boolean().default(false).describe("Refuse replies with text outside the tags."),
-  separator: separatorOption.default(",").describe("Text between actions."),
-  maxActions: maxActionsOption.default(5).describe("Maximum number of actions in a reply."),
-  bonus: z.number().default(0.1).describe("Reward for every well-formed turn that plays an action."),
-  tag: tagOption.default("answer").describe("Tag that holds the actions."),
+  ...answerOptions,
 });
 
 export function makeThink(options: unknown): Protocol {

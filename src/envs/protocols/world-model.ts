@@ -9,7 +9,7 @@ import { ConfigError } from "../../core/errors.ts";
 import type { Protocol } from "../protocol.ts";
 import { FORMS } from "../world-model/speak.ts";
 import { makeAnswer } from "./answer.ts";
-import { maxActionsOption, readOptions, separatorOption, tagOption } from "./options.ts";
+import { answerOptions, readOptions } from "./options.ts";
 
 export const STRATEGIES = ["none", "free", "state", "transition", "both"] as const;
 
@@ -20,11 +20,7 @@ export const worldModelOptions = z.strictObject({
     .enum(FORMS)
     .default("lines")
     .describe("How the prompt asks for descriptions, in worlds that name their things."),
-  strict: z.boolean().default(false).describe("Refuse replies with text outside the tags."),
-  separator: separatorOption.default(",").describe("Text between actions."),
-  maxActions: maxActionsOption.default(5).describe("Maximum number of actions in a reply."),
-  bonus: z.number().default(0.1).describe("Reward for every well-formed turn that plays an action."),
-  tag: tagOption.default("answer").describe("Tag that holds the actions."),
+  ...answerOptions,
 });
 
 export function makeWorldModel(options: unknown): Protocol {
