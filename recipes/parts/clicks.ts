@@ -17,25 +17,26 @@ export const CLICK_TASKS = [
 
 /** How often each is practised: a tab is always in the same place and a colour is learned soon, words and shapes are not. */
 const WEIGHTS: Readonly<Record<(typeof CLICK_TASKS)[number], number>> = {
-  "click-test": 0.25,
-  "click-test-2": 1.2,
-  "click-color": 0.8,
-  "click-shape": 1,
-  "click-button": 1.2,
+  "click-test": 0.3,
+  "click-test-2": 1,
+  "click-color": 0.6,
+  "click-shape": 0.8,
+  "click-button": 1.4,
   "click-tab": 0.15,
-  "click-link": 0.5,
+  "click-link": 0.8,
   "click-dialog": 0.3,
 };
 
 /**
- * The frame is the 160 by 160 pixels below the instruction, which the prompt has as text. The model first reads what is at some place, then says where the thing is that the instruction
- * means, reads two more places, and clicks: `<observation>2 2: red; lime: 5 2; 5 5: pink; 2 5: olive</observation><answer>click 5 2</answer>`. Names alone, each before its place, did not
- * teach it to tell ONE from TWO in 12,000 pages: to look for a word, it must be able to read it. Places alone taught it to name the boxes of a page and then to click any of them.
+ * The frame is the 160 by 160 pixels below the instruction, which the prompt has as text. The model first says what the instruction means and where it is, then up to three other things,
+ * and clicks the first: `<observation>lime: 5 2; red: 2 2</observation><answer>click 5 2</answer>`. So it always knows a name before it looks for the place, and each page asks four such
+ * questions. The other way round it learned to name the boxes of a page and then clicked any of them: it did not look up what it had said.
  */
 export function clickSources(): RecipeInput["envs"] {
   return CLICK_TASKS.map((task) => ({
     env: `miniwob/${task}`,
     weight: WEIGHTS[task],
+    reuse: 2,
     options: {
       bar: false,
       penalty: false,

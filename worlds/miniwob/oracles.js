@@ -321,8 +321,8 @@ globalThis.oracleOf = (task) => {
       .map(([, sight]) => sight);
   };
   /**
-   * What there is to click in the tasks of the recipe `click`: one of the things by its place, then what the instruction means by its name, then up to two others by their places. So the
-   * model learns to read what is at a place, and to look for what it knows by name. The order tells nothing of the page. In the other tasks the page's elements tell.
+   * What there is to click in the tasks of the recipe `click`: first what the instruction means, then up to three others in no order. So a name is known before its place is looked for.
+   * In the other tasks the page's elements tell.
    */
   const sights = {
     "click-test": named("#area button"),
@@ -338,14 +338,12 @@ globalThis.oracleOf = (task) => {
     "click-dialog": named(".ui-dialog-titlebar button", () => "x"),
   };
   const list = sights[task];
-  const readAndAim = () => {
-    const all = shuffled(list());
+  const aimFirst = () => {
+    const all = list();
     const [aim] = WOB_DONE_GLOBAL ? [] : oracles[task]();
     const meant = all.filter(({ box }) => box.x === aim?.click?.x && box.y === aim.click.y).slice(0, 1);
-    const read = (things) => things.map((one) => ({ ...one, by: "place" }));
-    const first = all.length > 1 ? all.slice(0, 1) : [];
-    const others = all.filter((one) => !first.includes(one) && !meant.includes(one));
-    return [...read(first), ...meant, ...read(others.slice(0, 2))];
+    const others = all.filter((one) => !meant.includes(one));
+    return [...meant, ...shuffled(others).slice(0, 3)];
   };
-  return { plan: oracles[task], sights: list && readAndAim };
+  return { plan: oracles[task], sights: list && aimFirst };
 };

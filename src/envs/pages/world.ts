@@ -156,14 +156,14 @@ export class PageWorld implements World {
     return text < 0 ? kept : kept.slice(0, text + 1);
   }
 
-  /** What can be clicked, by name, each at the coordinate of its middle: `ok` is at `3 4`. Or by its place: at `3 4` is `ok`. */
+  /** What can be clicked, by name, each at the coordinate of its middle: `ok` is at `3 4`. */
   async facts(): Promise<Fact[]> {
     const sights = await this.#with((session) => this.#sights(session));
-    return sights.map(({ name, box, by }) => {
-      const place = this.#grid.aim(box).join(" ");
-      const [subject, told] = by === "place" ? [place, name] : [name, place];
-      return { subject, relations: [told], object: "page" };
-    });
+    return sights.map(({ name, box }) => ({
+      subject: name,
+      relations: [this.#grid.aim(box).join(" ")],
+      object: "page",
+    }));
   }
 
   save(): Json {
@@ -394,7 +394,7 @@ export class PageWorld implements World {
     const own = (await session.evaluate(withBoxes("globalThis.world?.sights?.() ?? null"))) as unknown as
       | Sight[]
       | null;
-    if (own !== null) return own.map((sight) => ({ ...sight, box: this.#inView(sight.box) }));
+    if (own !== null) return own.map(({ name, box }) => ({ name, box: this.#inView(box) }));
     return (await this.#elements(session)).filter(({ acts, name }) => acts && name !== "");
   }
 
@@ -460,8 +460,7 @@ const MARK_ACTION: ActionSpec = {
 };
 
 type Point = { readonly x: number; readonly y: number };
-/** Told by its name, unless by its place. */
-type Sight = { readonly name: string; readonly box: Box; readonly by?: "name" | "place" };
+type Sight = { readonly name: string; readonly box: Box };
 
 /** An expression of the page whose elements come back as their boxes. */
 const withBoxes = (expression: string) =>
