@@ -203,6 +203,7 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
 
     test("the shares of the timeline add up to the whole", () =>
       visit(href(["run", "lake-s0", "timeline"]), async (page) => {
+        await page.waitForSelector(".shares td:nth-child(3)");
         const shares = await page.locator(".shares td:nth-child(3)").allInnerTexts();
         const sum = shares.reduce((total, share) => total + Number.parseFloat(share), 0);
         expect(sum).toBeGreaterThan(99.5);
@@ -341,6 +342,7 @@ describe.skipIf(!hasBrowser)("the viewer every day", { timeout: 200_000 }, () =>
       const { facets } = await source.trajectories("lake-s0");
       expect(facets.ends).toContain("fell into a hole");
       await visit(href(["run", "lake-s0", "episodes"], { end: "fell into a hole" }), async (page) => {
+        await page.waitForSelector(".episode-row .outcome");
         const ends = await page.locator(".episode-row .outcome").allInnerTexts();
         expect(new Set(ends)).toEqual(new Set(["✗ fell into a hole"]));
       });

@@ -143,6 +143,7 @@ describe.skipIf(!hasBrowser)("a model at the board", { timeout: 300_000 }, () =>
       const size = () => page.locator(".frame.large").evaluate((image) => (image as HTMLImageElement).naturalWidth);
       const before = await size();
       const models = page.locator(".setup label", { hasText: /^Model/ }).locator("select");
+      await models.locator(`option[value="run:lake@${WARM}"]`).waitFor({ state: "attached" });
       const choices = await models.locator("option").allInnerTexts();
       const own = choices.filter((name) => name.startsWith("lake, step"));
       expect(own.map((name) => Number.parseInt(name.slice("lake, step ".length), 10))).toEqual([34, 33, 32]);

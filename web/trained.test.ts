@@ -116,6 +116,7 @@ describe.skipIf(!hasBrowser)("a run that is trained here", { timeout: 300_000 },
       await expect.poll(() => text(page, ".list-head")).toContain("looked past the image");
     });
     await visit(href(["run", RUN, "timeline"]), async (page) => {
+      await page.waitForSelector(".lane-name", { state: "attached" });
       const lanes = await page.locator(".lane-name").allInnerTexts();
       expect(lanes).toEqual(expect.arrayContaining(["sample", "env", "encode", "learn", "wait"]));
     });

@@ -101,6 +101,7 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
         href(["run", "done"]),
         async (page) => {
           const table = page.getByRole("table").filter({ hasText: "Evaluation success" });
+          await table.waitFor();
           const heads = await table.locator("thead th").allTextContents();
           expect(heads).toEqual(["Evaluation success", "sampled", "oracle"]);
           const { metrics } = await source.overview("done");
@@ -219,6 +220,7 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
 
   test("a slow answer to a search that was cleared changes nothing", () =>
     visit(href(["run", "alive", "episodes"]), async (page) => {
+      await expect.poll(() => text(page, ".list-head [role=status]")).toMatch(/\d/);
       const before = await text(page, ".list-head [role=status]");
       const release = await hold(page, /text=nowhere/);
       await page.getByRole("searchbox").fill("nowhere");
@@ -357,6 +359,7 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
 
   test("the way into tokens is sorted by drift", () =>
     visit(href(["run", "alive", "tokens"], { stepMax: 4 }), async (page) => {
+      await page.waitForSelector(".episode-row .last");
       const cells = await page.locator(".episode-row .last").allInnerTexts();
       const drifts = cells.map((cell) => Number(cell.replace("drift ", "")));
       expect(drifts.length).toBeGreaterThan(5);
@@ -379,6 +382,7 @@ describe.skipIf(!hasBrowser)("the viewer in Chromium", () => {
 
   test("the timeline has a lane for each kind of work and a trace to take away", () =>
     visit(href(["run", "done", "timeline"]), async (page) => {
+      await page.waitForSelector(".lane-name", { state: "attached" });
       const lanes = await page.locator(".lane-name").allInnerTexts();
       expect(lanes).toEqual(expect.arrayContaining(["sample", "env", "encode", "learn", "wait"]));
       await expect.poll(() => page.locator(".work").count()).toBeGreaterThan(20);
